@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
-use crate::listen::ListenSecurity;
+use crate::listen::{ListenSecurity, Listeners, LocalSocket};
 use crate::log_dedup::RepeatFilter;
 use crate::oidc::OidcProvider;
 use crate::peer::{HttpPeers, PeerHttpClient};
@@ -52,6 +53,7 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
 ) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
+    warn_of_root(&meant.node.commands);
     runtime.spawn(repeats.clone().keep_counting());
     let ended = runtime.block_on(run_process(meant, born));
     runtime.shutdown_timeout(LAST_ANSWERS);
@@ -74,14 +76,10 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
     let (mut signals, key) = (Signals::new()?, Arc::new(meant.key()?));
-    warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
-    let listener = match upgrade::listener(passed.as_mut(), meant.listen) {
-        Some(listener) => listener,
-        None => bind(meant.listen).await?,
-    };
-    let listener = Arc::new(listener);
+    let listeners = listen_at(meant.listen, meant.socket.as_deref(), passed.as_mut()).await?;
+    let listener = listeners.port.clone();
     let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = host_names(address, &meant.node.address, meant.hosts);
@@ -119,7 +117,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     ConsoleFeed::follow(app.clone());
     tokio::spawn(keep_fresh(tls.clone()));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
-    let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
+    let served = tokio::spawn(listen::serve(listeners, router(app), security, ending));
     let ended = tokio::select! {
         done = async {
             born(started).await?;
@@ -139,6 +137,19 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let _ = end.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
     ended
+}
+
+/// Listens at this port, as the earlier program did, and on this socket.
+async fn listen_at(
+    port: SocketAddr,
+    socket: Option<&Path>,
+    passed: Option<&mut ReceivedHandoff>,
+) -> Result<Listeners, CliError> {
+    let listener = match upgrade::listener(passed, port) {
+        Some(listener) => listener,
+        None => bind(port).await?,
+    };
+    Ok(Listeners { port: Arc::new(listener), socket: socket.map(LocalSocket::bind).transpose()? })
 }
 
 /// Opens the node; `None` if a signal comes first.

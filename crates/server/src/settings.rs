@@ -114,6 +114,9 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "GROUP=ROLE", env = "EVENKEEL_GROUP_ROLE", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) group_role: Vec<String>,
+    /// A socket on which the node answers programs of its own user and of root without a key; the folder may be open to no other user
+    #[arg(long, value_name = "PATH", env = "EVENKEEL_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -231,6 +234,8 @@ pub(crate) struct ServerSettings {
     pub(crate) node: evenkeel::Config,
     /// The address to listen on.
     pub(crate) listen: SocketAddr,
+    /// The socket for programs on this host.
+    pub(crate) socket: Option<PathBuf>,
     /// The address at which others reach it, if it is another one.
     pub(crate) advertise: Option<String>,
     /// Its further host names.
@@ -304,6 +309,7 @@ impl SettingsArgs {
             proxy_user_header: self.proxy_user_header.or(below.proxy_user_header),
             proxy_groups_header: self.proxy_groups_header.or(below.proxy_groups_header),
             group_role: given(self.group_role, below.group_role),
+            socket: self.socket.or(below.socket),
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             identity: self.identity.or(below.identity),
             join: self.join.or(below.join),
@@ -405,6 +411,7 @@ impl SettingsArgs {
         Ok(ServerSettings {
             node,
             listen,
+            socket: self.socket,
             advertise: self.advertise,
             hosts,
             origins,

@@ -2,6 +2,7 @@
 //! trusted proxy vouches.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -24,7 +25,7 @@ use super::token_text::TokenText;
 use super::wrong_keys::{WrongKeyMarker, WrongKeyPenalty, WrongKeys};
 use super::{ApiError, App};
 use crate::client::LEADER;
-use crate::listen::Caller;
+use crate::listen::{Caller, OpenConnection};
 
 /// The size limit of a body, and of a body of `jobs/apply`.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -40,6 +41,8 @@ pub(crate) enum Credential {
     Session(Session, Option<ProxyUser>),
     /// A person for whom a trusted proxy vouches.
     Proxy(ProxyUser),
+    /// A process of this user of the host, on the node's socket.
+    Local(u32),
 }
 
 impl Credential {
@@ -51,7 +54,10 @@ impl Credential {
         let proxied = request.extensions().get::<ProxyUser>().cloned();
         match Session::of(request.headers(), access.seals(), evenkeel::clock::now().wall) {
             Some(session) => Some(Self::Session(session, proxied)),
-            None => proxied.map(Self::Proxy),
+            None => proxied.map(Self::Proxy).or_else(|| {
+                let open = request.extensions().get::<Arc<OpenConnection>>();
+                open.and_then(|open| open.local_user()).map(Self::Local)
+            }),
         }
     }
 
@@ -101,6 +107,9 @@ pub(crate) async fn authenticate(
     match shown {
         Some(Credential::Bearer(text)) => checked(app, from, async { of_bearer(app, &text) }).await,
         Some(Credential::Proxy(user)) => Ok(user.caller()),
+        Some(Credential::Local(user)) => of_local(user).ok_or_else(|| {
+            unauthorized(format!("the key is missing: user {user} of this host may do nothing without one"))
+        }),
         Some(Credential::Session(session, proxied)) => {
             let known = principals::of_session(app, &session, evenkeel::clock::now().wall);
             let known = known.or_else(|| proxied.map(ProxyUser::caller));
@@ -111,6 +120,12 @@ pub(crate) async fn authenticate(
             Err(unauthorized(format!("the key is missing: {fix}")))
         }
     }
+}
+
+/// A process of the node's own user, or of root: either could read the cluster's key.
+fn of_local(user: u32) -> Option<KnownCaller> {
+    let own = rustix::process::geteuid().as_raw();
+    [own, 0].contains(&user).then(|| KnownCaller::of_host(user))
 }
 
 /// The caller with this key or token.

@@ -216,7 +216,7 @@ pub(super) async fn link(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),
-        KnownCaller { proof: Proof::Key, .. } => app.access.key_subject(),
+        KnownCaller { proof: Proof::Key | Proof::Uid(_), .. } => app.access.key_subject(),
         _ => {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,

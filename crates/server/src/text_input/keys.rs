@@ -166,6 +166,7 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.allowed_host", "a list of host names, as [\"jobs.example.org\"]"),
     ("settings.trusted_proxy", "a list of networks, as [\"10.0.0.0/8\"]"),
     ("settings.allowed_origin", "a list of origins, as [\"https://tools.example.org\"]"),
+    ("settings.socket", "the path of a socket, as \"/run/evenkeel/node.sock\""),
     ("settings.oidc_issuer", "an address, as \"https://id.example.org\""),
     ("settings.oidc_client_id", "the name of this cluster at the provider, as \"evenkeel\""),
     ("settings.oidc_client_secret_file", "the path of a file, as \"/etc/evenkeel/oidc-secret\""),

@@ -56,6 +56,7 @@ mod servers;
 mod service;
 mod shards;
 mod shared_history;
+mod socket;
 mod spread;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
