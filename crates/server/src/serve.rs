@@ -145,11 +145,20 @@ async fn listen_at(
     socket: Option<&Path>,
     passed: Option<&mut ReceivedHandoff>,
 ) -> Result<Listeners, CliError> {
+    let goes_on = passed.is_some();
     let listener = match upgrade::listener(passed, port) {
         Some(listener) => listener,
         None => bind(port).await?,
     };
-    Ok(Listeners { port: Arc::new(listener), socket: socket.map(LocalSocket::bind).transpose()? })
+    let socket = match socket.map(LocalSocket::bind).transpose() {
+        // The runs that it has taken over are worth more than the socket.
+        Err(e) if goes_on => {
+            tracing::error!("{}: nothing answers on the socket until the node is restarted", e.message);
+            None
+        }
+        bound => bound?,
+    };
+    Ok(Listeners { port: Arc::new(listener), socket })
 }
 
 /// Opens the node; `None` if a signal comes first.
