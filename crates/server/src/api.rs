@@ -39,6 +39,7 @@ mod oidc_login;
 pub(crate) mod output;
 mod passwords;
 mod principals;
+mod proxy_user;
 mod query_keys;
 pub(crate) mod reads;
 mod relay;

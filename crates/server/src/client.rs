@@ -1,5 +1,6 @@
 //! The API client: JSON over HTTP to one node.
 
+mod socket;
 mod trust;
 
 use std::cell::OnceCell;
@@ -21,6 +22,7 @@ use crate::host;
 use crate::key::{ClusterKey, existing_own_key, hex, read_key};
 use crate::output::OutputFormat;
 use crate::request;
+use socket::{request_base, socket_agent, socket_path};
 pub(crate) use trust::{is_here, read_certificates};
 
 /// The size limit of a response, so that a wrong address cannot fill the memory.
@@ -62,7 +64,7 @@ pub(crate) const PROOF: &str = "evenkeel-proof";
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConnectArgs {
-    /// The address of any node. Give several with commas or by repeating the flag; the first that answers gets the request
+    /// The address of any node, or unix:PATH for the socket of one on this host. Give several with commas or by repeating the flag; the first that answers gets the request
     #[arg(
         long,
         value_name = "URL",
@@ -88,6 +90,7 @@ pub(crate) struct ConnectArgs {
 /// A client of one node.
 #[derive(Debug)]
 pub(crate) struct ApiClient {
+    /// For all addresses but sockets.
     agent: Agent,
     /// The addresses of nodes, in the order in which they are tried.
     bases: Vec<String>,
@@ -147,14 +150,17 @@ impl ConnectArgs {
     pub(crate) fn client(&self) -> Result<ApiClient, CliError> {
         let bases = self.server.iter().map(|base| base.trim().trim_end_matches('/'));
         let bases: Vec<String> = bases.filter(|base| !base.is_empty()).map(ToOwned::to_owned).collect();
-        let is_http = |base: &str| base.starts_with("http://") || base.starts_with("https://");
-        if let Some(base) = bases.iter().find(|base| !is_http(base)) {
-            return Err(CliError::usage(format!(
-                "--server is {base:?}: write https://HOST:PORT or http://HOST:PORT"
-            )));
+        const FORMS: &str = "write https://HOST:PORT, http://HOST:PORT or unix:PATH";
+        let is_known = |base: &str| {
+            base.starts_with("http://")
+                || base.starts_with("https://")
+                || socket_path(base).is_some_and(|path| path.is_absolute())
+        };
+        if let Some(base) = bases.iter().find(|base| !is_known(base)) {
+            return Err(CliError::usage(format!("--server is {base:?}: {FORMS}")));
         }
         if bases.is_empty() {
-            return Err(CliError::usage("--server is empty: write https://HOST:PORT or http://HOST:PORT"));
+            return Err(CliError::usage(format!("--server is empty: {FORMS}")));
         }
         let key = match (&self.cluster_key_file, existing_own_key()) {
             (Some(file), _) => KnownKey::Given(read_key(file)?),
@@ -165,13 +171,13 @@ impl ConnectArgs {
             bases.iter().try_for_each(|base| trust::check_encrypted(base, self.allow_plain_http))?;
         }
         let trust = trust::trusting(self.ca_file.as_deref(), &bases)?;
-        let (agent, chosen) = (agent((CONNECT, Some(ANSWER)), &trust), OnceCell::new());
+        let (agent, chosen) = (agent("", (CONNECT, Some(ANSWER)), &trust), OnceCell::new());
         Ok(ApiClient { agent, bases, chosen, key, trust, allow_plain_http: self.allow_plain_http })
     }
 }
 
-/// An HTTP agent with time limits for the connection and for the beginning of a response.
-fn agent((connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> Agent {
+/// An HTTP agent for this address, with time limits for the connection and for the beginning of a response.
+fn agent(base: &str, (connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(connect))
@@ -180,7 +186,10 @@ fn agent((connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> 
         .proxy(None)
         .tls_config(trust.clone())
         .build();
-    config.into()
+    match socket_path(base) {
+        Some(path) => socket_agent(config, path),
+        None => config.into(),
+    }
 }
 
 impl ApiClient {
@@ -191,19 +200,19 @@ impl ApiClient {
             return Ok(node);
         }
         let patience = if self.bases.len() > 1 { ALIVE } else { ALIVE_ALONE };
-        let asker = agent((CONNECT, Some(patience)), &self.trust);
         let challenge = hex(&request::chance::<16>()?);
         let (mut fallback, mut whys) = (None, Vec::new());
         for base in &self.bases {
-            let request =
-                Request::builder().uri(format!("{base}/api/v1/health")).header(CHALLENGE, &challenge);
+            let request = Request::builder()
+                .uri(format!("{}/api/v1/health", request_base(base)))
+                .header(CHALLENGE, &challenge);
             let request =
                 request.body(()).map_err(|e| CliError::usage(format!("--server is {base:?}: {e}")))?;
             let chosen = |answer: Option<&Response<Body>>| ChosenNode {
                 base: base.clone(),
                 has_own_key: answer.is_some_and(|answer| self.is_proven(base, &challenge, answer)),
             };
-            match asker.run(request) {
+            match agent(base, (CONNECT, Some(patience)), &self.trust).run(request) {
                 Ok(answer) if answer.status().is_success() => {
                     return Ok(self.chosen.get_or_init(|| chosen(Some(&answer))));
                 }
@@ -385,17 +394,22 @@ impl ApiClient {
         path: &str,
         body: Option<&[u8]>,
     ) -> Result<Result<Response<Body>, ureq::Error>, CliError> {
-        let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
+        let mut request =
+            Request::builder().method(method).uri(format!("{}/api/v1{path}", request_base(base)));
         request = request.header(CLIENT, host::whoami());
         if let Some(key) = self.key_for(base) {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         let bad = |e: ureq::http::Error| CliError::usage(format!("--server is {base:?}: {e}"));
+        let agent = match socket_path(base) {
+            Some(_) => agent(base, (CONNECT, Some(ANSWER)), &self.trust),
+            None => self.agent.clone(),
+        };
         Ok(match body {
             Some(body) => {
-                self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
+                agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
             }
-            None => self.agent.run(request.body(()).map_err(bad)?),
+            None => agent.run(request.body(()).map_err(bad)?),
         })
     }
 

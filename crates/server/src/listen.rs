@@ -2,11 +2,12 @@
 
 mod connections;
 mod head;
+mod local;
 mod stream;
 mod transport;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,17 +25,18 @@ use hyper::{Request, service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustix::process::{Resource, getrlimit};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tower::Service as _;
 
 use crate::tls::NodeLife;
 pub(crate) use connections::source;
-use connections::{ConnectionLimits, ConnectionSlot, ConnectionTable};
+use connections::{ConnectionLimits, ConnectionShare, ConnectionSlot, ConnectionTable};
 pub(crate) use head::HeadError;
 use head::HeadParser;
+pub(crate) use local::LocalSocket;
 use stream::ConnectionStream;
-use transport::Transport;
+use transport::{CallerStream, Transport};
 pub(crate) use transport::{ListenSecurity, TlsMode};
 
 /// The maximum number of connections, if this process may open enough files.
@@ -45,6 +47,8 @@ const FILES_PER_CONNECTION: usize = 2;
 const SHARES: usize = 4;
 /// Further connections for other nodes and `health` only.
 const RESERVE: usize = 32;
+/// The connections on the node's socket, which take none from those of the port.
+const SOCKET_LIMITS: ConnectionLimits = ConnectionLimits { total: 64, per_address: 64, reserve: 0 };
 /// The time limit for the headers of a request, and for silence between requests.
 const HEADERS_PATIENCE: Duration = Duration::from_secs(30);
 const HEADERS_MAX: usize = 64;
@@ -55,7 +59,7 @@ const TLS_TERM: Millis = Millis::secs(3_600);
 /// The pause before the next try if no connection can be accepted, for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// The address of the caller; every request carries it as an extension.
+/// The address of the caller; every request on the port carries it as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller(pub(crate) SocketAddr);
 
@@ -89,7 +93,15 @@ impl OpenConnection {
     pub(crate) fn life(&self) -> Option<&NodeLife> {
         match &self.transport {
             Transport::Encrypted(life) => life.as_ref(),
-            Transport::Plain | Transport::PlainRefused => None,
+            Transport::Plain | Transport::PlainRefused | Transport::Local(_) => None,
+        }
+    }
+
+    /// The number of the user of this host that has called on the node's socket.
+    pub(crate) fn local_user(&self) -> Option<u32> {
+        match self.transport {
+            Transport::Local(user) => Some(user),
+            _ => None,
         }
     }
 
@@ -172,15 +184,49 @@ impl HttpBody for ResponseBody {
     }
 }
 
+/// Where a node listens.
+pub(crate) struct Listeners {
+    /// The port.
+    pub(crate) port: Arc<TcpListener>,
+    /// The socket for this host, if there is one.
+    pub(crate) socket: Option<LocalSocket>,
+}
+
+/// A caller that has connected.
+enum AcceptedCaller {
+    Port(TcpStream, SocketAddr),
+    /// On the socket; with the number of its user.
+    Socket(UnixStream, u32),
+}
+
+impl Listeners {
+    /// Waits for the next caller.
+    async fn accept(&self) -> std::io::Result<AcceptedCaller> {
+        let on_socket = async {
+            match &self.socket {
+                Some(socket) => socket.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            accepted = self.port.accept() => {
+                accepted.map(|(stream, caller)| AcceptedCaller::Port(stream, caller))
+            }
+            accepted = on_socket => accepted.map(|(stream, user)| AcceptedCaller::Socket(stream, user)),
+        }
+    }
+}
+
 /// Serves until the process ends, then lets responses in progress end.
 pub(crate) async fn serve(
-    listener: Arc<TcpListener>,
+    listeners: Listeners,
     router: Router,
     security: ListenSecurity,
     mut ending: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
     let table = Arc::new(ConnectionTable::new(bounds(getrlimit(Resource::Nofile).current)));
+    let on_socket = Arc::new(ConnectionTable::new(SOCKET_LIMITS));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADERS_PATIENCE)
@@ -189,10 +235,10 @@ pub(crate) async fn serve(
     let server = Arc::new(ConnectionServer { http, router, security, ending: ending.clone() });
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listeners.accept() => accepted,
             _ = ending.wait_for(|ending| *ending) => break,
         };
-        let (stream, caller) = match accepted {
+        let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(e) => {
                 tracing::warn!("no connection can be taken: {e}");
@@ -200,13 +246,18 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let _ = stream.set_nodelay(true);
         // If every connection has a request in progress, no further one is accepted.
-        let share = server.security.share(caller.ip());
-        let Some(place) = table.admit(caller.ip(), share) else { continue };
-        tokio::spawn(server.clone().connection(graceful.watcher(), stream, (caller, place)));
+        let place = match &accepted {
+            AcceptedCaller::Port(stream, caller) => {
+                let _ = stream.set_nodelay(true);
+                table.admit(caller.ip(), server.security.share(caller.ip()))
+            }
+            AcceptedCaller::Socket(..) => on_socket.admit(Ipv4Addr::UNSPECIFIED.into(), ConnectionShare::All),
+        };
+        let Some(place) = place else { continue };
+        tokio::spawn(server.clone().connection(graceful.watcher(), accepted, place));
     }
-    drop(listener);
+    drop(listeners);
     graceful.shutdown().await;
 }
 
@@ -227,29 +278,24 @@ struct ConnectionServer {
 
 impl ConnectionServer {
     /// Serves a connection until it ends, or has to give way to another one.
-    async fn connection(
-        self: Arc<Self>,
-        watcher: Watcher,
-        stream: TcpStream,
-        (caller, place): (SocketAddr, ConnectionSlot),
-    ) {
+    async fn connection(self: Arc<Self>, watcher: Watcher, accepted: AcceptedCaller, place: ConnectionSlot) {
         let close = place.close.clone();
         tokio::select! {
-            () = self.serve(watcher, stream, (caller, place)) => {}
+            () = self.serve(watcher, accepted, place) => {}
             () = close.notified() => {}
         }
     }
 
-    async fn serve(
-        &self,
-        watcher: Watcher,
-        stream: TcpStream,
-        (caller, place): (SocketAddr, ConnectionSlot),
-    ) {
+    async fn serve(&self, watcher: Watcher, accepted: AcceptedCaller, place: ConnectionSlot) {
         let mut ending = self.ending.clone();
-        let secured = tokio::select! {
-            secured = self.security.accept(stream, caller.ip()) => secured,
-            _ = ending.wait_for(|ending| *ending) => return,
+        let (secured, caller) = match accepted {
+            AcceptedCaller::Socket(stream, user) => {
+                (Some((CallerStream::Local(stream), Transport::Local(user))), None)
+            }
+            AcceptedCaller::Port(stream, caller) => tokio::select! {
+                secured = self.security.accept(stream, caller.ip()) => (secured, Some(Caller(caller))),
+                _ = ending.wait_for(|ending| *ending) => return,
+            },
         };
         let Some((stream, transport)) = secured else { return };
         let open = Arc::new(OpenConnection::new(place, transport));
@@ -262,11 +308,13 @@ impl ConnectionServer {
     fn answer(
         &self,
         mut request: Request<Incoming>,
-        caller: SocketAddr,
+        caller: Option<Caller>,
         open: Arc<OpenConnection>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
         let under_way = RequestGuard::new(open.clone());
-        request.extensions_mut().insert(Caller(caller));
+        if let Some(caller) = caller {
+            request.extensions_mut().insert(caller);
+        }
         let last = open.is_spare() || open.heads().is_last() || open.is_old();
         request.extensions_mut().insert(open);
         let answered = self.router.clone().call(request.map(Body::new));

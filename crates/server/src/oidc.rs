@@ -29,6 +29,7 @@ use crate::key::{KeyRing, digest, number};
 pub(crate) use address::is_safe_address;
 use cache::{CacheUse, KnownProvider, ProviderCache};
 use claims::Claims;
+pub(crate) use claims::is_name;
 pub(crate) use flow::{FLOW_LASTS, LoginFlow};
 use id_token::{TokenExpectation, TokenFault, verified};
 pub(crate) use transport::OidcFault;

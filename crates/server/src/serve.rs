@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
 use crate::key::KeyFile;
-use crate::listen::ListenSecurity;
+use crate::listen::{ListenSecurity, Listeners, LocalSocket};
 use crate::log_dedup::RepeatFilter;
 use crate::oidc::OidcProvider;
 use crate::peer::{HttpPeers, PeerHttpClient};
@@ -53,6 +54,7 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
 ) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
+    warn_of_root(&meant.node.commands);
     runtime.spawn(repeats.clone().keep_counting());
     let ended = runtime.block_on(run_process(meant, born));
     runtime.shutdown_timeout(LAST_ANSWERS);
@@ -75,14 +77,10 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
     let (mut signals, key) = (Signals::new()?, Arc::new(meant.take_key()?));
-    warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
-    let listener = match upgrade::listener(passed.as_mut(), meant.listen) {
-        Some(listener) => listener,
-        None => bind(meant.listen).await?,
-    };
-    let listener = Arc::new(listener);
+    let listeners = listen_at(meant.listen, meant.socket.as_deref(), passed.as_mut()).await?;
+    let listener = listeners.port.clone();
     let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = host_names(address, &meant.node.address, meant.hosts);
@@ -91,7 +89,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
     meant.node.identity = Some(identity);
     let access = AccessPolicy::new(names, address.port(), key.ring(), tls.sessions());
-    let access = Arc::new(access.reached_by(meant.origins, meant.proxies.clone()));
+    let access = Arc::new(access.reached_by(meant.origins, meant.proxies.clone(), meant.login.proxy));
     let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode, proxies: meant.proxies };
     let line = PeerHttpClient::new(tls.clone());
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
@@ -120,7 +118,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     ConsoleFeed::follow(app.clone());
     tokio::spawn(keep_fresh(tls.clone(), key));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
-    let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
+    let served = tokio::spawn(listen::serve(listeners, router(app), security, ending));
     let ended = tokio::select! {
         done = async {
             born(started).await?;
@@ -140,6 +138,28 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let _ = end.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
     ended
+}
+
+/// Listens at this port, as the earlier program did, and on this socket.
+async fn listen_at(
+    port: SocketAddr,
+    socket: Option<&Path>,
+    passed: Option<&mut ReceivedHandoff>,
+) -> Result<Listeners, CliError> {
+    let goes_on = passed.is_some();
+    let listener = match upgrade::listener(passed, port) {
+        Some(listener) => listener,
+        None => bind(port).await?,
+    };
+    let socket = match socket.map(LocalSocket::bind).transpose() {
+        // The runs that it has taken over are worth more than the socket.
+        Err(e) if goes_on => {
+            tracing::error!("{}: nothing answers on the socket until the node is restarted", e.message);
+            None
+        }
+        bound => bound?,
+    };
+    Ok(Listeners { port: Arc::new(listener), socket })
 }
 
 /// Opens the node; `None` if a signal comes first.

@@ -104,10 +104,19 @@ pub(crate) struct SettingsArgs {
     /// How long a session lasts that began with the provider; 12h by default, 7d at most
     #[arg(long, value_name = "TIME", env = "EVENKEEL_OIDC_SESSION")]
     pub(crate) oidc_session: Option<String>,
+    /// The header in which trusted proxies name the person for whom they vouch, such as X-Forwarded-User; they have to remove what their callers send
+    #[arg(long, value_name = "HEADER", env = "EVENKEEL_PROXY_USER_HEADER")]
+    pub(crate) proxy_user_header: Option<String>,
+    /// The header in which they name the person's groups, with commas between them, such as X-Forwarded-Groups
+    #[arg(long, value_name = "HEADER", env = "EVENKEEL_PROXY_GROUPS_HEADER")]
+    pub(crate) proxy_groups_header: Option<String>,
     /// The role of a group's members, for people of the login provider or of a proxy: GROUP=ROLE or GROUP=ROLE:NAMESPACE; the group * is everyone; give several with commas or by repeating the flag
     #[arg(long, value_name = "GROUP=ROLE", env = "EVENKEEL_GROUP_ROLE", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) group_role: Vec<String>,
+    /// A socket on which the node answers programs of its own user and of root without a key; the folder may be open to no other user
+    #[arg(long, value_name = "PATH", env = "EVENKEEL_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -225,6 +234,8 @@ pub(crate) struct ServerSettings {
     pub(crate) node: evenkeel::Config,
     /// The address to listen on.
     pub(crate) listen: SocketAddr,
+    /// The socket for programs on this host.
+    pub(crate) socket: Option<PathBuf>,
     /// The address at which others reach it, if it is another one.
     pub(crate) advertise: Option<String>,
     /// Its further host names.
@@ -295,7 +306,10 @@ impl SettingsArgs {
             oidc_redirect_url: self.oidc_redirect_url.or(below.oidc_redirect_url),
             oidc_ca_file: self.oidc_ca_file.or(below.oidc_ca_file),
             oidc_session: self.oidc_session.or(below.oidc_session),
+            proxy_user_header: self.proxy_user_header.or(below.proxy_user_header),
+            proxy_groups_header: self.proxy_groups_header.or(below.proxy_groups_header),
             group_role: given(self.group_role, below.group_role),
+            socket: self.socket.or(below.socket),
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             identity: self.identity.or(below.identity),
             join: self.join.or(below.join),
@@ -397,6 +411,7 @@ impl SettingsArgs {
         Ok(ServerSettings {
             node,
             listen,
+            socket: self.socket,
             advertise: self.advertise,
             hosts,
             origins,

@@ -15,7 +15,7 @@ use super::access_policy::{AccessPolicy, host_of};
 use super::forwarded::{self, Forwarded};
 use super::headers::{set, text};
 use super::wrong_keys::WrongKeyMarker;
-use super::{ApiError, App, audited};
+use super::{ApiError, App, audited, proxy_user};
 use crate::listen::OpenConnection;
 
 /// The content security policy: no foreign resources, no inline scripts, no frames.
@@ -24,7 +24,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Checks every request before it is handled.
 pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let resolved = forwarded::resolve(&app.access.proxies, &mut request);
+    let resolved = forwarded::resolve(&app.access.proxies, &mut request)
+        .and_then(|()| proxy_user::resolve(&app.access, &mut request));
     let page = is_page(request.uri().path());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asker = audited::asker(Proof::Nobody, &request);

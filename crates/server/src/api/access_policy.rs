@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::body_budget::BodyBudget;
 use super::guesses::PasswordGuesses;
@@ -12,7 +13,7 @@ use super::session_subject::{SessionOwner, SessionSubject};
 use super::token_text::NotedUses;
 use super::wrong_keys::WrongKeys;
 use crate::key::{KeyRing, number};
-use crate::proxies::TrustedProxies;
+use crate::proxies::{ProxyLogin, TrustedProxies};
 
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
@@ -21,6 +22,10 @@ pub(crate) struct AccessPolicy {
     pub(super) origins: BTreeSet<String>,
     /// The proxies whose word about their callers is believed.
     pub(super) proxies: TrustedProxies,
+    /// How they say for whom they vouch, if they do.
+    pub(super) proxy_login: Option<ProxyLogin>,
+    /// Whether the log says already that somebody else does.
+    stranger_noted: AtomicBool,
     keys: Arc<KeyRing>,
     /// The keys with which nodes of this cluster sign sessions.
     sessions: Arc<KeyRing>,
@@ -52,6 +57,8 @@ impl AccessPolicy {
             hosts,
             origins: BTreeSet::new(),
             proxies: TrustedProxies::default(),
+            proxy_login: None,
+            stranger_noted: AtomicBool::new(false),
             keys,
             sessions,
             port,
@@ -83,10 +90,20 @@ impl AccessPolicy {
         }
     }
 
-    /// The same, which also answers pages of these origins, and believes these proxies.
+    /// The same, which also answers pages of these origins, and believes these proxies, also for whom they vouch.
     #[must_use]
-    pub(crate) fn reached_by(self, origins: BTreeSet<String>, proxies: TrustedProxies) -> Self {
-        Self { origins, proxies, ..self }
+    pub(crate) fn reached_by(
+        self,
+        origins: BTreeSet<String>,
+        proxies: TrustedProxies,
+        proxy_login: Option<ProxyLogin>,
+    ) -> Self {
+        Self { origins, proxies, proxy_login, ..self }
+    }
+
+    /// Whether this is the first caller that vouches for a person and is no proxy.
+    pub(super) fn is_first_stranger(&self) -> bool {
+        !self.stranger_noted.swap(true, Ordering::Relaxed)
     }
 
     /// The cluster's keys.

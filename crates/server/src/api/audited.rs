@@ -120,7 +120,9 @@ pub(super) fn find_verb(
 /// The requester: what is proved of the caller, and what the caller claims.
 pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
     let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
-    Requester::new(proof, &from.unwrap_or_default(), &client_identity(request.headers()))
+    // Within the host there is no address.
+    let from = from.unwrap_or_else(|| "the node's socket".to_owned());
+    Requester::new(proof, &from, &client_identity(request.headers()))
 }
 
 /// The same requester, which also claims to be the user whose password it tried.

@@ -1,4 +1,5 @@
-//! Who sends a request: a caller that shows the cluster's key or a token, or a browser with a session.
+//! Who sends a request: a caller that shows the cluster's key or a token, a browser with a session, or a person for whom a
+//! trusted proxy vouches.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,13 +19,14 @@ use super::error::StandbyMarker;
 use super::headers::{set, text};
 use super::known_caller::KnownCaller;
 use super::principals;
+use super::proxy_user::ProxyUser;
 use super::session::Session;
 use super::stream_rights;
 use super::token_text::TokenText;
 use super::wrong_keys::{WrongKeyMarker, WrongKeyPenalty, WrongKeys};
 use super::{ApiError, App};
 use crate::client::LEADER;
-use crate::listen::Caller;
+use crate::listen::{Caller, OpenConnection};
 
 /// The size limit of a body, and of a body of `jobs/apply`.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -36,24 +38,40 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Credential {
     /// The text of the header for keys and tokens.
     Bearer(String),
-    /// A session whose time is not over.
-    Session(Session),
+    /// A session whose time is not over, and the person that counts if it has ended otherwise.
+    Session(Session, Option<ProxyUser>),
+    /// A person for whom a trusted proxy vouches.
+    Proxy(ProxyUser),
+    /// A process of this user of the host, on the node's socket.
+    Local(u32),
 }
 
 impl Credential {
-    /// What a request shows; a key before a session.
+    /// What a request shows; what it shows itself before what its proxy says.
     pub(crate) fn of(access: &AccessPolicy, request: &Request) -> Option<Self> {
         if let Some(shown) = text(request.headers(), &header::AUTHORIZATION) {
             return Some(Self::Bearer(shown.strip_prefix("Bearer ").unwrap_or_default().to_owned()));
         }
-        Session::of(request.headers(), access.sessions(), evenkeel::clock::now().wall).map(Self::Session)
+        let proxied = request.extensions().get::<ProxyUser>().cloned();
+        match Session::of(request.headers(), access.sessions(), evenkeel::clock::now().wall) {
+            Some(session) => Some(Self::Session(session, proxied)),
+            None => proxied.map(Self::Proxy).or_else(|| {
+                let open = request.extensions().get::<Arc<OpenConnection>>();
+                open.and_then(|open| open.local_user()).map(Self::Local)
+            }),
+        }
+    }
+
+    /// Whether any page could make a browser send it.
+    fn is_ambient(&self) -> bool {
+        matches!(self, Self::Session(..) | Self::Proxy(_))
     }
 }
 
 /// Requires a key, a token or a session, and then reads the body of the request.
 pub(crate) async fn required(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let shown = Credential::of(&app.access, &request);
-    if let Some(Credential::Session(_)) = shown
+    if shown.as_ref().is_some_and(Credential::is_ambient)
         && !is_question(request.method())
         && !is_of_own_page(request.headers())
     {
@@ -90,8 +108,13 @@ pub(crate) async fn authenticate(
 ) -> Result<KnownCaller, Response> {
     match shown {
         Some(Credential::Bearer(text)) => checked(app, from, async { of_bearer(app, &text) }).await,
-        Some(Credential::Session(session)) => {
+        Some(Credential::Proxy(user)) => Ok(user.caller()),
+        Some(Credential::Local(user)) => of_local(user).ok_or_else(|| {
+            unauthorized(format!("the key is missing: user {user} of this host may do nothing without one"))
+        }),
+        Some(Credential::Session(session, proxied)) => {
             let known = principals::of_session(app, &session, evenkeel::clock::now().wall);
+            let known = known.or_else(|| proxied.map(ProxyUser::caller));
             known.ok_or_else(|| unauthorized("the session has ended: log in again".to_owned()))
         }
         None => {
@@ -99,6 +122,12 @@ pub(crate) async fn authenticate(
             Err(unauthorized(format!("the key is missing: {fix}")))
         }
     }
+}
+
+/// A process of the node's own user, or of root: either could read the cluster's key.
+fn of_local(user: u32) -> Option<KnownCaller> {
+    let own = rustix::process::geteuid().as_raw();
+    [own, 0].contains(&user).then(|| KnownCaller::of_host(user))
 }
 
 /// The caller with this key or token.

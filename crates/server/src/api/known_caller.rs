@@ -31,6 +31,11 @@ impl KnownCaller {
         Self { proof: Proof::Key, grants: Grants::all(), session: None, token: None }
     }
 
+    /// A process of this user of the node's host, which may do everything.
+    pub(super) fn of_host(user: u32) -> Self {
+        Self { proof: Proof::Uid(user), ..Self::with_key() }
+    }
+
     /// Whether it has this role, or a higher one, in a namespace.
     pub(crate) fn may(&self, role: Role, namespace: &str) -> bool {
         self.grants.role_in(namespace) >= Some(role)

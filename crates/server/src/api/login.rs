@@ -216,12 +216,12 @@ pub(super) async fn link(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),
-        KnownCaller { proof: Proof::Key, .. } => app.access.key_subject(),
+        KnownCaller { proof: Proof::Key | Proof::Uid(_), .. } => app.access.key_subject(),
         _ => {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 ROLE,
-                "a token opens no console: log in as a user",
+                "only a user that is logged in, or the key, gets a link",
             ));
         }
     };

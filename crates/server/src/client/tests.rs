@@ -10,7 +10,7 @@ fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("bound"));
     let client = ApiClient {
-        agent: agent((CONNECT, Some(ANSWER)), &TlsConfig::default()),
+        agent: agent("", (CONNECT, Some(ANSWER)), &TlsConfig::default()),
         bases: vec![base.clone()],
         chosen: OnceCell::from(ChosenNode { base, has_own_key: false }),
         key: KnownKey::None,
@@ -50,7 +50,7 @@ fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
 fn with_key(base: String) -> ApiClient {
     let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
     let (trust, key) = (TlsConfig::default(), KnownKey::Given(KEY.to_owned()));
-    let agent = agent((CONNECT, Some(ANSWER)), &trust);
+    let agent = agent("", (CONNECT, Some(ANSWER)), &trust);
     ApiClient { agent, bases: vec![base], chosen, key, trust, allow_plain_http: false }
 }
 

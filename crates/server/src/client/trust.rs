@@ -50,7 +50,7 @@ pub(crate) fn read_certificates(flag: &str, path: &Path) -> Result<Vec<Certifica
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(CliError::usage(format!(
-            "{shown}: there is no certificate in PEM in it: `evenkeel cluster ca` on a host of the cluster prints the cluster's"
+            "{shown}: there is no certificate in it: it must be in PEM, as `evenkeel cluster ca` on a host of the cluster prints the cluster's"
         ))),
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -52,6 +52,8 @@ pub(super) enum Transport {
     Plain,
     /// Not at all, which is refused.
     PlainRefused,
+    /// Not at all: it is on the node's socket, and of a process of this user.
+    Local(u32),
     /// By TLS; with the life of the calling node, if a node calls.
     Encrypted(Option<NodeLife>),
 }
@@ -114,6 +116,7 @@ impl ListenSecurity {
 /// The bytes of a caller, without the encryption.
 pub(super) enum CallerStream {
     Plain(TcpStream),
+    Local(UnixStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }
 
@@ -125,6 +128,7 @@ impl AsyncRead for CallerStream {
     ) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Local(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Encrypted(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
@@ -134,6 +138,7 @@ impl AsyncWrite for CallerStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Local(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Encrypted(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
@@ -141,6 +146,7 @@ impl AsyncWrite for CallerStream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Local(stream) => Pin::new(stream).poll_flush(cx),
             Self::Encrypted(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -148,6 +154,7 @@ impl AsyncWrite for CallerStream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Local(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Encrypted(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }

@@ -1,7 +1,8 @@
-//! The settings of people's login by others: an OpenID Connect provider.
+//! The settings of people's login by others: an OpenID Connect provider, or a proxy.
 
 use std::path::{Path, PathBuf};
 
+use axum::http::HeaderName;
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
 
 use super::SettingsArgs;
@@ -10,6 +11,7 @@ use crate::exit::CliError;
 use crate::group_roles::GroupRoles;
 use crate::key::read_secret;
 use crate::oidc::{OidcSettings, is_safe_address};
+use crate::proxies::ProxyLogin;
 
 /// How long a session lasts that began with the provider, and the limits.
 const SESSION: Millis = Millis::secs(12 * 3_600);
@@ -22,6 +24,8 @@ pub(crate) const CALLBACK: &str = "/login/oidc/callback";
 pub(crate) struct LoginSettings {
     /// The login by a provider.
     pub(crate) oidc: Option<OidcSettings>,
+    /// The login by a trusted proxy.
+    pub(crate) proxy: Option<ProxyLogin>,
 }
 
 /// The settings of people's login as written.
@@ -36,6 +40,9 @@ pub(super) struct LoginArgs {
     redirect_url: Option<String>,
     ca_file: Option<PathBuf>,
     session: Option<String>,
+    user_header: Option<String>,
+    groups_header: Option<String>,
+    has_proxies: bool,
     group_role: Vec<String>,
 }
 
@@ -54,6 +61,9 @@ impl LoginArgs {
             redirect_url: text(&mut all.oidc_redirect_url),
             ca_file: all.oidc_ca_file.take(),
             session: text(&mut all.oidc_session),
+            user_header: text(&mut all.proxy_user_header),
+            groups_header: text(&mut all.proxy_groups_header),
+            has_proxies: !all.trusted_proxy.is_empty(),
             group_role: std::mem::take(&mut all.group_role),
         }
     }
@@ -65,15 +75,47 @@ impl LoginArgs {
     pub(super) fn resolve(self) -> Result<LoginSettings, CliError> {
         let roles = self.group_role.iter().map(|text| text.trim().parse()).collect::<Result<_, _>>();
         let roles = GroupRoles::new(roles.map_err(|e| CliError::usage(format!("--group-role: {e}")))?);
+        let proxy = self.proxy(&roles)?;
+        let has_roles = !roles.is_empty();
+        let oidc = self.provider(roles)?;
+        if has_roles && proxy.is_none() && oidc.is_none() {
+            return Err(CliError::usage(
+                "--group-role is of no use without a login that knows groups: give --oidc-issuer or --proxy-user-header",
+            ));
+        }
+        Ok(LoginSettings { oidc, proxy })
+    }
+
+    fn proxy(&self, roles: &GroupRoles) -> Result<Option<ProxyLogin>, CliError> {
+        let groups =
+            self.groups_header.as_deref().map(|name| header("--proxy-groups-header", name)).transpose()?;
+        let Some(user) = self.user_header.as_deref() else {
+            return match groups {
+                Some(_) => Err(CliError::usage(
+                    "--proxy-groups-header is of no use without --proxy-user-header: give both or none",
+                )),
+                None => Ok(None),
+            };
+        };
+        if !self.has_proxies {
+            return Err(CliError::usage(
+                "--proxy-user-header is of no use without --trusted-proxy CIDR: name the proxies that are believed",
+            ));
+        }
+        let user = header("--proxy-user-header", user)?;
+        if groups.as_ref() == Some(&user) {
+            return Err(CliError::usage("--proxy-user-header and --proxy-groups-header are two headers"));
+        }
+        Ok(Some(ProxyLogin { user, groups, roles: roles.clone() }))
+    }
+
+    fn provider(self, roles: GroupRoles) -> Result<Option<OidcSettings>, CliError> {
         let (Some(issuer), Some(client_id)) = (&self.issuer, &self.client_id) else {
             return match self.lone() {
                 Some((flag, other)) => {
                     Err(CliError::usage(format!("{flag} is of no use without {other}: give both or none")))
                 }
-                None if !roles.is_empty() => Err(CliError::usage(
-                    "--group-role is of no use without a login that knows groups: give --oidc-issuer",
-                )),
-                None => Ok(LoginSettings::default()),
+                None => Ok(None),
             };
         };
         let (issuer, client_id) = (issuer.trim().to_owned(), client_id.trim().to_owned());
@@ -88,7 +130,7 @@ impl LoginArgs {
         if !scopes.split(' ').any(|scope| scope == "openid") {
             return Err(CliError::usage(format!("--oidc-scopes is {scopes:?}: openid must be one of them")));
         }
-        let oidc = OidcSettings {
+        Ok(Some(OidcSettings {
             label: self.label.unwrap_or_else(|| host.to_owned()),
             client_secret: self.client_secret_file.as_deref().map(client_secret).transpose()?,
             user_claim: self.user_claim.unwrap_or_else(|| "sub".to_owned()),
@@ -108,8 +150,7 @@ impl LoginArgs {
             client_id,
             scopes,
             roles,
-        };
-        Ok(LoginSettings { oidc: Some(oidc) })
+        }))
     }
 
     /// A flag that lacks another one.
@@ -133,6 +174,28 @@ impl LoginArgs {
         ];
         given.into_iter().find_map(|(is_given, flag)| is_given.then_some((flag, issuer)))
     }
+}
+
+/// The name of a header that has no other meaning.
+fn header(flag: &str, name: &str) -> Result<HeaderName, CliError> {
+    const TAKEN: [&str; 10] = [
+        "authorization",
+        "connection",
+        "content-type",
+        "cookie",
+        "host",
+        "origin",
+        "sec-fetch-site",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    ];
+    let header = HeaderName::try_from(name.trim()).ok().filter(|header| !TAKEN.contains(&header.as_str()));
+    header.ok_or_else(|| {
+        CliError::usage(format!(
+            "{flag} is {name:?}: write the name of a header that has no other meaning, as X-Forwarded-User"
+        ))
+    })
 }
 
 fn client_secret(path: &Path) -> Result<String, CliError> {

@@ -134,7 +134,7 @@ fn a_link_of_a_user_that_may_come_in_no_more_begins_no_session() {
         );
     }
     let more = format!("Content-Type: application/json\n{}", own_key_line());
-    for body in ["{\"lasts\": \"1d\"}", "[]", "x"] {
+    for body in ["{\"lasts\": \"1d\"}", "[1]", "x"] {
         assert_eq!(users.ask("POST /api/v1/login-links", &more, body).0, 400, "{body}");
     }
     assert_eq!(users.ask("POST /api/v1/login-links", &more, "{}").0, 200);

@@ -43,6 +43,7 @@ mod priority;
 mod private;
 mod process;
 mod provider;
+mod proxy_login;
 mod redis;
 mod retries;
 mod rewinds;
@@ -57,6 +58,7 @@ mod servers;
 mod service;
 mod shards;
 mod shared_history;
+mod socket;
 mod spread;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
