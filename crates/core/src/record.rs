@@ -22,12 +22,14 @@ use crate::time::Wall;
 mod attempt;
 mod calendar;
 mod cluster;
+mod declared;
 mod namespace;
 mod notification;
 mod outcomes;
 mod peers;
 mod pool;
 mod principal;
+mod secret;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
@@ -35,6 +37,7 @@ pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
+pub use declared::{Declared, Versioned};
 pub use namespace::{CreatedJob, NamespaceRecord, NamespaceSpec};
 pub use notification::NotificationRecord;
 pub use outcomes::{FailureStreak, Outcomes};
@@ -44,6 +47,7 @@ pub use peers::{
 };
 pub use pool::{PoolPermit, PoolRecord};
 pub use principal::PrincipalRecord;
+pub use secret::{SealedSecret, SecretRecord};
 pub(crate) use sharded::regroup;
 pub use sharded::{
     NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,
