@@ -71,6 +71,7 @@ pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;
 pub use retention::Retention;
+pub use secrets::SecretOpener;
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

@@ -44,6 +44,7 @@ mod running;
 mod runs;
 mod seals;
 mod search;
+mod secrets;
 mod session;
 mod session_subject;
 mod settings;

@@ -5,6 +5,7 @@
 
 mod authority;
 mod file;
+mod secret_cipher;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::request;
 use crate::state_folder::{state_folder, state_path};
 use authority::{Authority, AuthorityRecord};
 pub(crate) use authority::{LeafCertificate, LeafNames};
+pub(crate) use secret_cipher::SecretCipher;
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -161,6 +163,12 @@ impl ClusterIdentity {
             return Err("it has no authority".to_owned());
         }
         Ok(Self { secret: ClusterSecret(secret), authorities })
+    }
+
+    /// The cipher of secrets in the registry. Its key is not the secret itself.
+    pub(crate) fn secret_cipher(&self) -> SecretCipher {
+        let key = Sha256::new().chain_update(b"evenkeel secrets 1\n").chain_update(self.secret.0).finalize();
+        SecretCipher::new(&key.into())
     }
 
     /// The key with which nodes sign what only they write, such as sessions. It is not the secret itself.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use evenkeel::SecretOpener;
 use evenkeel_core::ids::Member;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -21,7 +22,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::exit::{CliError, ExitKind};
-use crate::identity::{ClusterIdentity, fingerprint};
+use crate::identity::{ClusterIdentity, SecretCipher, fingerprint};
 use crate::key::ClusterKey;
 pub(crate) use given::CertificateFiles;
 use given::GivenCertificate;
@@ -143,6 +144,16 @@ impl NodeTls {
     /// The key with which nodes of this cluster sign what only they write.
     pub(crate) fn seals(&self) -> ClusterKey {
         self.leaves.identity().seals()
+    }
+
+    /// The cipher of the secrets that the registry keeps.
+    pub(crate) fn secret_cipher(&self) -> SecretCipher {
+        self.leaves.identity().secret_cipher()
+    }
+
+    /// The same for a node, which only opens them.
+    pub(crate) fn secret_opener(&self) -> Arc<dyn SecretOpener> {
+        Arc::new(self.secret_cipher())
     }
 
     /// The id of this node's cluster, as soon as it is known.

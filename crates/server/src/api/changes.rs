@@ -19,7 +19,8 @@ use super::audited::{AuditedRequest, asker, is_question, response_text};
 use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::{
-    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards, tokens, users,
+    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, secrets, settings, shards, tokens,
+    users,
 };
 
 /// A change that the API offers.
@@ -78,6 +79,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), author(Scope::Calendar), |m| {
         on(m, calendars::delete)
     }),
+    put("/api/v1/secrets/{name}", One(CommandKind::SET_SECRET), SECRETS, |m| on(m, secrets::put)),
+    delete("/api/v1/secrets/{name}", One(CommandKind::DELETE_SECRET), SECRETS, |m| on(m, secrets::delete)),
     put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), ADMIN, |m| on(m, namespaces::put)),
     delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), ADMIN, |m| {
         on(m, namespaces::delete)
@@ -108,6 +111,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
 ];
 
 const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
+/// Who may declare jobs may name a secret, and need not know it.
+const SECRETS: Demand = Demand::new(Role::Admin, Scope::Secret);
 const CALLER: Demand = Demand::new(Role::Viewer, Scope::Caller);
 
 const fn author(scope: Scope) -> Demand {

@@ -28,6 +28,7 @@ mod histories;
 mod host;
 mod http;
 mod join;
+mod kept_secrets;
 mod labels;
 mod logs;
 mod names;
