@@ -145,6 +145,12 @@ pub enum CommitKind {
     UpdatePrincipal,
     /// A user or an API token is deleted.
     DeletePrincipal,
+    /// A secret is set for the first time, or after it was deleted.
+    CreateSecret,
+    /// A secret is set anew.
+    UpdateSecret,
+    /// A secret is deleted.
+    DeleteSecret,
     /// A namespace is created.
     CreateNamespace,
     /// A namespace is changed.

@@ -145,6 +145,11 @@ name!(
     |text| namespace::check_namespaced("pool name", text)
 );
 name!(
+    /// The name of a secret that the registry keeps.
+    SecretName,
+    |text| namespace::check_namespaced("secret name", text)
+);
+name!(
     /// The name of a notifier, which the settings of nodes declare and jobs use.
     NotifierName,
     |text| check_name("notifier name", text, NAME_MAX)

@@ -7,7 +7,7 @@ use core::fmt;
 
 use crate::ids::{
     CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PoolName,
-    PrincipalName,
+    PrincipalName, SecretName,
 };
 use crate::principal::PrincipalKind;
 
@@ -200,6 +200,12 @@ pub fn calendar(name: &CalendarName) -> Key {
     Key(format!("calendar/{name}").into())
 }
 
+/// A secret.
+#[must_use]
+pub fn secret(name: &SecretName) -> Key {
+    Key(format!("secret/{name}").into())
+}
+
 /// A user or an API token.
 #[must_use]
 pub fn principal(kind: PrincipalKind, name: &PrincipalName) -> Key {
@@ -262,6 +268,8 @@ pub enum ParsedKey {
     Pool(PoolName),
     /// See [`namespace`].
     Namespace(Namespace),
+    /// See [`secret`].
+    Secret(SecretName),
     /// See [`notifications`].
     Notifications(JobName),
     /// See [`principal`].
@@ -312,6 +320,7 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         "offline" => ParsedKey::Offline(rest.parse().ok()?),
         "calendar" => ParsedKey::Calendar(canonical(rest)?),
         "pool" => ParsedKey::Pool(canonical(rest)?),
+        "secret" => ParsedKey::Secret(canonical(rest)?),
         "namespace" => ParsedKey::Namespace(rest.parse().ok()?),
         "notified" => ParsedKey::Notifications(canonical(rest)?),
         _ => return None,
@@ -363,6 +372,7 @@ mod tests {
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
             (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
             (namespace(&"n".parse().unwrap()), ParsedKey::Namespace("n".parse().unwrap())),
+            (secret(&"n/s".parse().unwrap()), ParsedKey::Secret("n/s".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),
             (
                 principal(PrincipalKind::User, &"ann@example.org".parse().unwrap()),
@@ -398,6 +408,7 @@ mod tests {
             "run/a/b/c",
             "pool/default/p",
             "calendar/a/b/c",
+            "secret/default/s",
             "intent/n/default/j",
             "count/n/a/b/c",
             "serving/x",

@@ -22,6 +22,7 @@ use crate::time::Wall;
 mod attempt;
 mod calendar;
 mod cluster;
+mod declared;
 mod namespace;
 mod notification;
 mod outcomes;
@@ -29,6 +30,7 @@ mod peers;
 mod pool;
 mod principal;
 mod seal;
+mod secret;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
@@ -36,6 +38,7 @@ pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
+pub use declared::{Declared, Versioned};
 pub use namespace::{CreatedJob, NamespaceRecord, NamespaceSpec};
 pub use notification::NotificationRecord;
 pub use outcomes::{FailureStreak, Outcomes};
@@ -46,6 +49,7 @@ pub use peers::{
 pub use pool::{PoolPermit, PoolRecord};
 pub use principal::PrincipalRecord;
 pub use seal::{SEAL_BYTES, split_seal, unsealed, with_seal};
+pub use secret::{SealedSecret, SecretRecord};
 pub(crate) use sharded::regroup;
 pub use sharded::{
     NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,

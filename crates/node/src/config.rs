@@ -17,6 +17,7 @@ use crate::notify::Notifier;
 use crate::peers::{NoPeers, PeerRpc};
 use crate::retention::Retention;
 use crate::seal_key::NodeIdentity;
+use crate::secrets::SecretOpener;
 
 /// The settings of a node. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone)]
@@ -57,6 +58,8 @@ pub struct Config {
     pub http_allow: Vec<Network>,
     /// The folder of the secrets that jobs can name, a file each; `None` if there are none.
     pub secrets: Option<PathBuf>,
+    /// What opens the secrets that the registry keeps; `None` for programs that use none of them.
+    pub secret_opener: Option<Arc<dyn SecretOpener>>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
@@ -115,6 +118,7 @@ impl Config {
             functions: Functions::default(),
             http_allow: Vec::new(),
             secrets: None,
+            secret_opener: None,
             executable: None,
             commands: CommandPolicy::default(),
             cgroups: true,

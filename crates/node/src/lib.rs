@@ -74,6 +74,7 @@ pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;
 pub use retention::Retention;
 pub use seal_key::{NodeIdentity, SealKey, SealKeys};
+pub use secrets::SecretOpener;
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

@@ -1,5 +1,7 @@
 //! Seals entries anew, while nodes run: the last step before a former key of seals is dropped.
 
+use evenkeel_core::keys::{ParsedKey, parse};
+use evenkeel_core::record::{SealedSecret, SecretRecord, decode, encode};
 use evenkeel_core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel_registry::RegistryError;
 
@@ -22,26 +24,40 @@ pub struct Resealed {
     pub foreign: usize,
 }
 
-/// Gives every entry that has the seal of another key one of the first key. Repeating it is safe, also after a failure.
+/// Gives every entry that has the seal of another key one of the first key, and every secret what `secret` makes of it, if
+/// anything. Repeating it is safe, also after a failure.
 ///
 /// # Errors
-/// The registry cannot be opened, read or written; or nodes go on to write seals of another key.
-pub async fn reseal(url: &str, keys: &SealKeys) -> Result<Resealed, RegistryError> {
+/// The registry cannot be opened, read or written; `secret` fails; or nodes go on to write seals of another key.
+pub async fn reseal(
+    url: &str,
+    keys: &SealKeys,
+    secret: impl Fn(&SealedSecret) -> Result<Option<SealedSecret>, String>,
+) -> Result<Resealed, RegistryError> {
     let registry = evenkeel_registry::open(url).await?;
     let mut done = Resealed { registry: evenkeel_registry::redacted(url), ..Resealed::default() };
     for _ in 0..ROUNDS {
         let (mut txns, mut foreign) = (Vec::new(), 0);
         for change in registry.list().await?.changes {
-            let Some(entry) = change.entry.filter(|_| change.key.has_seal()) else { continue };
-            let record = match keys.open(&change.key, &entry.value) {
-                OpenedEntry::SealedByAnother(record) => record,
-                OpenedEntry::Sealed(_) => continue,
-                OpenedEntry::Foreign(_) => {
-                    foreign += 1;
-                    continue;
+            let Some(entry) = change.entry else { continue };
+            let anew = if change.key.has_seal() {
+                match keys.open(&change.key, &entry.value) {
+                    OpenedEntry::SealedByAnother(record) => Some(keys.seal(&change.key, &record)),
+                    OpenedEntry::Sealed(_) => None,
+                    OpenedEntry::Foreign(_) => {
+                        foreign += 1;
+                        None
+                    }
                 }
+            } else if let Some(ParsedKey::Secret(_)) = parse(&change.key)
+                && let Some(SecretRecord::Live(sealed)) = decode(&entry.value)
+            {
+                let anew = secret(&sealed).map_err(RegistryError::Refused)?;
+                anew.map(|sealed| encode(&SecretRecord::Live(Box::new(sealed))))
+            } else {
+                None
             };
-            let value = keys.seal(&change.key, &record);
+            let Some(value) = anew else { continue };
             let guards = vec![Guard::At(change.key.clone(), entry.revision)];
             txns.push(Txn { guards, writes: vec![Write::Put { key: change.key, value, owner: None }] });
         }
@@ -95,7 +111,8 @@ mod tests {
         let all = (0..500).map(|n| put(n, &old)).chain([put(500, &new), put(501, &strange)]).collect();
         registry.commit(all).await;
         let both = SealKeys::new(new.clone(), [old]);
-        let done = async || reseal(url, &both).await.map(|done| (done.sealed, done.foreign)).unwrap();
+        let done =
+            async || reseal(url, &both, |_| Ok(None)).await.map(|done| (done.sealed, done.foreign)).unwrap();
         assert_eq!(done().await, (500, 1));
         let only = SealKeys::new(new, []);
         for change in registry.list().await.unwrap().changes {

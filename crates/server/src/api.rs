@@ -47,6 +47,7 @@ mod run_target;
 mod running;
 mod runs;
 mod search;
+mod secrets;
 mod session;
 mod session_subject;
 mod settings;

@@ -10,6 +10,7 @@ mod fires;
 mod namespaces;
 mod node;
 mod principals;
+mod secrets;
 mod shards;
 mod switches;
 mod unsealed;
@@ -32,6 +33,7 @@ pub(crate) use fires::FireRow;
 pub(crate) use namespaces::{NamespacePage, NamespaceRow};
 pub(crate) use node::NodeRow;
 pub(crate) use principals::{CallerRow, TokenRow, UserRow};
+pub(crate) use secrets::{SecretPage, SecretRow};
 pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
 };

@@ -21,6 +21,7 @@ mod nodes;
 mod plan;
 mod response;
 mod runs;
+mod secrets;
 mod serve;
 mod shards;
 mod tokens;
@@ -101,6 +102,9 @@ enum CliCommand {
     /// Inspect and configure the cluster; check, back up, restore or move its registry
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Set, list and delete secrets that the registry keeps, encrypted
+    #[command(subcommand)]
+    Secret(secrets::SecretCommand),
     /// Declare, show and delete users, and end their sessions
     #[command(subcommand)]
     User(users::UserCommand),
@@ -146,6 +150,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),
+        CliCommand::Secret(verb) => secrets::run(verb),
         CliCommand::User(verb) => users::run(verb),
         CliCommand::Token(verb) => tokens::run(verb),
         CliCommand::Whoami(args) => users::whoami(&args),

@@ -5,6 +5,7 @@
 
 mod authority;
 mod file;
+mod secret_cipher;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::request;
 use crate::state_folder::{state_folder, state_path};
 use authority::{Authority, AuthorityRecord};
 pub(crate) use authority::{LeafCertificate, LeafNames};
+pub(crate) use secret_cipher::SecretCipher;
 
 /// The version of the file.
 const VERSION: u32 = 2;
@@ -182,6 +184,15 @@ impl ClusterIdentity {
             return Err("it has no authority".to_owned());
         }
         Ok(Self { name, secret, other_secrets, authorities })
+    }
+
+    /// The cipher of secrets in the registry. Its keys are not the cluster's secrets themselves.
+    pub(crate) fn secret_cipher(&self) -> SecretCipher {
+        let key = |secret: &ClusterSecret| -> [u8; 32] {
+            Sha256::new().chain_update(b"evenkeel secrets 1\n").chain_update(secret.0).finalize().into()
+        };
+        let others: Vec<_> = self.other_secrets.iter().map(key).collect();
+        SecretCipher::new(&key(&self.secret), &others)
     }
 
     /// The key with which nodes sign what only they write, such as sessions, and the others that are valid. They are not the

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel::{NodeIdentity, SealKeys};
-use evenkeel_core::ids::Member;
+use evenkeel::{NodeIdentity, SealKeys, SecretOpener};
+use evenkeel_core::ids::{Member, SecretName};
+use evenkeel_core::record::SealedSecret;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
@@ -22,7 +23,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::exit::{CliError, ExitKind};
-use crate::identity::{ClusterIdentity, fingerprint};
+use crate::identity::{ClusterIdentity, SecretCipher, fingerprint};
 use crate::key::KeyRing;
 pub(crate) use given::CertificateFiles;
 use given::GivenCertificate;
@@ -166,6 +167,16 @@ impl NodeTls {
         self.sessions.clone()
     }
 
+    /// The cipher of the secrets that the registry keeps.
+    pub(crate) fn secret_cipher(&self) -> SecretCipher {
+        self.leaves.identity().secret_cipher()
+    }
+
+    /// The same for a node, which only opens them. It follows the changes of the identity.
+    pub(crate) fn secret_opener(&self) -> Arc<dyn SecretOpener> {
+        Arc::new(PresentCipher(self.leaves.clone()))
+    }
+
     /// The id of this node's cluster, as soon as it is known.
     pub(crate) fn cluster(&self) -> Option<String> {
         self.leaves.cluster()
@@ -173,6 +184,15 @@ impl NodeTls {
 
     fn roots(&self) -> Result<Arc<RootCertStore>, String> {
         roots(&self.leaves.identity())
+    }
+}
+
+/// The cipher of the identity that is in use at the moment.
+struct PresentCipher(Arc<LeafSource>);
+
+impl SecretOpener for PresentCipher {
+    fn open(&self, name: &SecretName, secret: &SealedSecret) -> Option<String> {
+        self.0.identity().secret_cipher().open(name, secret)
     }
 }
 

@@ -32,6 +32,7 @@ mod nodes;
 mod notification;
 mod principals;
 mod requests;
+mod secrets;
 mod switches;
 
 /// How many items one step looks at.
@@ -77,6 +78,8 @@ fn carry_out(
         Command::Principal(principal, replaces) => principals::declare(ctx, principal, *replaces),
         Command::PrincipalUsed(principal) => principals::used(ctx, principal),
         Command::DeletePrincipal(kind, name) => principals::delete(ctx, *kind, name),
+        Command::Secret(secret) => secrets::set(ctx, secret),
+        Command::DeleteSecret(name) => secrets::delete(ctx, name),
         Command::Namespace(namespace) => namespaces::declare(ctx, namespace),
         Command::DeleteNamespace(name) => namespaces::delete(ctx, name),
         Command::Delete(name) => switches::delete(ctx, name),

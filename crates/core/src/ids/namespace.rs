@@ -6,7 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-use super::{CalendarName, IdError, JobName, NAME_MAX, Namespace, PoolName, check_name};
+use super::{CalendarName, IdError, JobName, NAME_MAX, Namespace, PoolName, SecretName, check_name};
 
 /// The longest name of a namespace in bytes.
 pub const NAMESPACE_MAX: usize = 63;
@@ -73,7 +73,7 @@ macro_rules! namespaced {
     )*};
 }
 
-namespaced!(JobName, CalendarName, PoolName);
+namespaced!(JobName, CalendarName, PoolName, SecretName);
 
 /// A valid text, with at most one namespace before `/`, and without `default/`.
 pub(super) fn check_namespaced<'a>(what: &str, text: &'a str) -> Result<&'a str, IdError> {

@@ -9,12 +9,13 @@ use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
 use crate::ids::{
-    CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId, counted,
+    CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId,
+    SecretName, counted,
 };
 use crate::job::{JobFile, Occasion};
 use crate::namespace::NamespaceSettings;
 use crate::principal::{Principal, PrincipalKind};
-use crate::record::{Handover, PlannerKind, ProcessedItems};
+use crate::record::{Handover, PlannerKind, ProcessedItems, SealedSecret};
 use crate::registry::Revision;
 use crate::settings::Spread;
 use crate::shards::ShardSet;
@@ -40,7 +41,11 @@ pub enum Command {
     PrincipalUsed(Box<Principal>),
     /// Create a namespace or replace its settings; the same settings twice have one effect.
     Namespace(Box<NamespaceSettings>),
-    /// Delete a namespace that holds no job and no calendar.
+    /// Set a secret, which is sealed for the version that follows the one that the caller has read.
+    Secret(Box<SealedSecret>),
+    /// Delete a secret.
+    DeleteSecret(SecretName),
+    /// Delete a namespace that holds no job, no calendar and no secret.
     DeleteNamespace(Namespace),
     /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
@@ -158,6 +163,8 @@ pub enum ObjectKind {
     User,
     /// An API token.
     Token,
+    /// A secret.
+    Secret,
 }
 
 /// What a command does, to which object.
@@ -192,6 +199,8 @@ pub enum CommandObject<'a> {
     Layout,
     /// A user or an API token.
     Principal(PrincipalKind, &'a PrincipalName),
+    /// A secret.
+    Secret(&'a SecretName),
 }
 
 impl CommandKind {
@@ -219,6 +228,10 @@ impl CommandKind {
     pub const APPLY_NAMESPACE: Self = Self::new("apply", ObjectKind::Namespace);
     /// A namespace is deleted.
     pub const DELETE_NAMESPACE: Self = Self::new("delete", ObjectKind::Namespace);
+    /// A secret is set.
+    pub const SET_SECRET: Self = Self::new("set", ObjectKind::Secret);
+    /// A secret is deleted.
+    pub const DELETE_SECRET: Self = Self::new("delete", ObjectKind::Secret);
     /// A run is cancelled.
     pub const KILL: Self = Self::new("kill", ObjectKind::Run);
     /// A node claims the free jobs.
@@ -269,6 +282,7 @@ impl ObjectKind {
             Self::Console => "console",
             Self::User => PrincipalKind::User.as_str(),
             Self::Token => PrincipalKind::Token.as_str(),
+            Self::Secret => "secret",
         }
     }
 }
@@ -301,6 +315,7 @@ impl fmt::Display for CommandObject<'_> {
             Self::Settings => f.write_str(ObjectKind::Settings.as_str()),
             Self::Layout => f.write_str(ObjectKind::Layout.as_str()),
             Self::Principal(kind, name) => write!(f, "{} {name}", kind.as_str()),
+            Self::Secret(name) => write!(f, "secret {name}"),
         }
     }
 }
@@ -325,6 +340,8 @@ impl Command {
             Self::DeletePrincipal(kind, name) => (CommandKind::DELETE_USER.verb, O::Principal(*kind, name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
             Self::Namespace(namespace) => (CommandKind::APPLY_NAMESPACE.verb, O::Namespace(&namespace.name)),
+            Self::Secret(secret) => (CommandKind::SET_SECRET.verb, O::Secret(&secret.name)),
+            Self::DeleteSecret(name) => (CommandKind::DELETE_SECRET.verb, O::Secret(name)),
             Self::DeleteNamespace(name) => (CommandKind::DELETE_NAMESPACE.verb, O::Namespace(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
             Self::Resume(job) | Self::Switch(job, _, NodeSwitch::Paused(false)) => ("resume", O::Job(job)),

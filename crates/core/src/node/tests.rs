@@ -58,6 +58,7 @@ mod priority;
 mod registry_rollback;
 mod retries;
 mod run_timeout;
+mod secrets;
 mod sharded;
 mod slot_reuse;
 mod switched;

@@ -1,8 +1,8 @@
 //! The registry data of a calendar.
 
-use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
 
+use super::declared::{Declared, Versioned};
 use crate::calendar::Calendar;
 use crate::time::Wall;
 
@@ -17,35 +17,11 @@ pub struct CalendarSpec {
     pub since: Wall,
 }
 
+impl Versioned for CalendarSpec {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 /// A calendar, or the tombstone of a deleted one, under `keys::calendar`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CalendarRecord {
-    /// The calendar exists.
-    Live(Box<CalendarSpec>),
-    /// It was deleted; its version goes on counting when it is created again.
-    Deleted {
-        /// The version of this entry.
-        version: u64,
-    },
-}
-
-impl CalendarRecord {
-    /// The version of the entry.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        match self {
-            Self::Live(spec) => spec.version,
-            Self::Deleted { version } => *version,
-        }
-    }
-
-    /// The calendar, unless it was deleted.
-    #[must_use]
-    pub fn live(&self) -> Option<&CalendarSpec> {
-        match self {
-            Self::Live(spec) => Some(spec),
-            Self::Deleted { .. } => None,
-        }
-    }
-}
+pub type CalendarRecord = Declared<CalendarSpec>;

@@ -1,8 +1,8 @@
 //! The registry data of a namespace.
 
-use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
 
+use super::declared::{Declared, Versioned};
 use crate::ids::JobName;
 use crate::namespace::NamespaceSettings;
 
@@ -27,35 +27,11 @@ pub struct CreatedJob {
     pub version: u64,
 }
 
+impl Versioned for NamespaceSpec {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 /// A namespace, or the tombstone of a deleted one, under `keys::namespace`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NamespaceRecord {
-    /// The namespace exists.
-    Live(Box<NamespaceSpec>),
-    /// It was deleted; its version goes on counting when it is created again.
-    Deleted {
-        /// The version of this entry.
-        version: u64,
-    },
-}
-
-impl NamespaceRecord {
-    /// The version of the entry.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        match self {
-            Self::Live(spec) => spec.version,
-            Self::Deleted { version } => *version,
-        }
-    }
-
-    /// The namespace, unless it was deleted.
-    #[must_use]
-    pub fn live(&self) -> Option<&NamespaceSpec> {
-        match self {
-            Self::Live(spec) => Some(spec),
-            Self::Deleted { .. } => None,
-        }
-    }
-}
+pub type NamespaceRecord = Declared<NamespaceSpec>;

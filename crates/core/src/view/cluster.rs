@@ -6,13 +6,14 @@ use serde::de::DeserializeOwned;
 
 use super::known_entry::{EntryUpdate, newer};
 use super::{KnownEntry, View, ViewChanges};
-use crate::ids::{JobName, Member, NodeName, Operation, PrincipalName};
+use crate::ids::{JobName, Member, Namespace, NodeName, Operation, PrincipalName, SecretName};
 use crate::keys::ParsedKey;
 use crate::load::Score;
 use crate::principal::{Principal, PrincipalKind};
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
-    PlannerKind, PrincipalRecord, ProcessedItems, ServingRecord, StrikeRecord, decode,
+    PlannerKind, PrincipalRecord, ProcessedItems, SealedSecret, SecretRecord, ServingRecord, StrikeRecord,
+    decode,
 };
 use crate::registry::{Change, Revision};
 
@@ -100,6 +101,29 @@ impl View {
             .iter()
             .filter(move |(_, known)| unsealed(known))
             .map(|((kind, name), _)| (*kind, name))
+    }
+
+    /// The known entry of a secret.
+    #[must_use]
+    pub fn secret_entry(&self, name: &SecretName) -> Option<&KnownEntry<SecretRecord>> {
+        self.peers.secrets.get(name)
+    }
+
+    /// A secret that exists.
+    #[must_use]
+    pub fn secret(&self, name: &SecretName) -> Option<&SealedSecret> {
+        self.secret_entry(name)?.value.as_ref()?.live()
+    }
+
+    /// All secrets by the names of their entries.
+    pub fn secrets(&self) -> impl Iterator<Item = (&SecretName, &SealedSecret)> {
+        self.peers.secrets.iter().filter_map(|(name, entry)| Some((name, entry.value.as_ref()?.live()?)))
+    }
+
+    /// How many secrets are in a namespace.
+    #[must_use]
+    pub fn secrets_in(&self, name: &Namespace) -> usize {
+        self.secrets().filter(|(secret, _)| secret.namespace() == name.as_str()).count()
     }
 
     /// The serving leader's entry, as far as is known.
@@ -239,8 +263,8 @@ impl View {
     /// Takes a change of one of these entries.
     pub(super) fn absorb_peers(&mut self, parsed: ParsedKey, change: &Change, touched: &mut ViewChanges) {
         let peers = &mut self.peers;
-        // No rule uses the counts, and what waits for loads is looked at when they have been read.
-        touched.peers |= !matches!(parsed, ParsedKey::Count(..) | ParsedKey::Load(_));
+        // No rule uses the counts or the secrets, and what waits for loads is looked at when they have been read.
+        touched.peers |= !matches!(parsed, ParsedKey::Count(..) | ParsedKey::Load(_) | ParsedKey::Secret(_));
         let result = match parsed {
             ParsedKey::Load(node) => match learn_one(peers.loads.entry(node).or_default(), change) {
                 // No feed tells of it when it is written again.
@@ -279,6 +303,7 @@ impl View {
                 }
                 result
             }
+            ParsedKey::Secret(name) => learn(&mut peers.secrets, name, change),
             ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
             _ => return,
         };

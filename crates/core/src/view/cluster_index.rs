@@ -4,12 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::known_entry::KnownEntry;
-use crate::ids::{JobName, NodeName, Operation, PrincipalName};
+use crate::ids::{JobName, NodeName, Operation, PrincipalName, SecretName};
 use crate::keys::{self, Key};
 use crate::principal::PrincipalKind;
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
-    PrincipalRecord, ServingRecord, StrikeRecord,
+    PrincipalRecord, SecretRecord, ServingRecord, StrikeRecord,
 };
 use crate::registry::Revision;
 
@@ -28,6 +28,7 @@ pub(super) struct ClusterEntries {
     pub(super) cluster: KnownEntry<ClusterRecord>,
     pub(super) notifications: BTreeMap<JobName, KnownEntry<NotificationRecord>>,
     pub(super) principals: BTreeMap<(PrincipalKind, PrincipalName), KnownEntry<PrincipalRecord>>,
+    pub(super) secrets: BTreeMap<SecretName, KnownEntry<SecretRecord>>,
 }
 
 impl ClusterEntries {
@@ -39,6 +40,7 @@ impl ClusterEntries {
         all.extend(self.offline.keys().map(keys::offline));
         all.extend(self.notifications.keys().map(keys::notifications));
         all.extend(self.principals.keys().map(|(kind, name)| keys::principal(*kind, name)));
+        all.extend(self.secrets.keys().map(keys::secret));
         all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
         all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
         all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));

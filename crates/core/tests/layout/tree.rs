@@ -74,6 +74,8 @@ pub(crate) fn is_kind(name: &str) -> bool {
         "user",
         "token",
         "user/deleted",
+        "secret",
+        "secret/deleted",
     ]
     .contains(&name)
 }
@@ -123,6 +125,7 @@ fn keys() -> Vec<LayoutLine> {
         keys::pool(&"p".parse().expect("a name")),
         keys::principal(PrincipalKind::User, &"ann@example.org".parse().expect("a name")),
         keys::principal(PrincipalKind::Token, &"ci".parse().expect("a name")),
+        keys::secret(&"s".parse().expect("a name")),
     ];
     let namespaced = [
         keys::namespace(&"team-a".parse().expect("a name")),
@@ -134,6 +137,7 @@ fn keys() -> Vec<LayoutLine> {
         keys::notifications(&namespaced),
         keys::calendar(&"team-a/c".parse().expect("a name")),
         keys::pool(&"team-a/p".parse().expect("a name")),
+        keys::secret(&"team-a/s".parse().expect("a name")),
     ];
     let _complete = |it: ParsedKey| match it {
         ParsedKey::Node(_)
@@ -149,7 +153,7 @@ fn keys() -> Vec<LayoutLine> {
         ParsedKey::Strike(..) | ParsedKey::Offline(_) | ParsedKey::Serving | ParsedKey::Settings => (),
         ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) => (),
         ParsedKey::Pool(_) | ParsedKey::Namespace(_) => (),
-        ParsedKey::Principal(..) => (),
+        ParsedKey::Principal(..) | ParsedKey::Secret(_) => (),
     };
     assert!(all.iter().chain(&namespaced).all(|key| parse(key).is_some()));
     vec![

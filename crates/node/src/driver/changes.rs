@@ -1,11 +1,12 @@
 //! Describes what a transaction changes, without secrets: only times, numbers and switches appear with their values.
 
-use evenkeel_core::ids::{CalendarName, JobName, Namespace, PrincipalName};
+use evenkeel_core::ids::{CalendarName, JobName, Namespace, PrincipalName, SecretName};
 use evenkeel_core::job::Spec;
 use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::principal::PrincipalKind;
 use evenkeel_core::record::{
-    CalendarRecord, ClusterRecord, ClusterSettings, NamespaceRecord, PrincipalRecord, SpecRecord, decode,
+    CalendarRecord, ClusterRecord, ClusterSettings, NamespaceRecord, PrincipalRecord, SecretRecord,
+    SpecRecord, decode,
 };
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
@@ -93,6 +94,7 @@ pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
             ParsedKey::Namespace(name) => {
                 decode(value).map(|new: NamespaceRecord| of_namespace(view, &name, &new))
             }
+            ParsedKey::Secret(name) => decode(value).map(|new: SecretRecord| of_secret(view, &name, &new)),
             ParsedKey::Settings => decode(value).map(|new: ClusterSettings| ChangeSummary {
                 what: differences(&plain(&view.settings()), &plain(&new)),
                 ..ChangeSummary::default()
@@ -151,6 +153,18 @@ fn of_principal(
     };
     let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
     ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }
+}
+
+/// Only that it changed: the value is sealed.
+fn of_secret(view: &View, name: &SecretName, new: &SecretRecord) -> ChangeSummary {
+    let old = view.secret(name).map(|old| old.version);
+    let what = match (old, new) {
+        (_, SecretRecord::Deleted { .. }) => "deleted",
+        (None, SecretRecord::Live(_)) => "created",
+        (Some(_), SecretRecord::Live(_)) => "set anew",
+    };
+    let (object, after) = (format!("secret {name}"), Some(new.version()));
+    ChangeSummary { job: None, object, before: old, after, what: what.to_owned() }
 }
 
 fn of_namespace(view: &View, name: &Namespace, new: &NamespaceRecord) -> ChangeSummary {

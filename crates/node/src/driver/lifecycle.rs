@@ -181,7 +181,7 @@ impl DriverLifecycle {
         let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
         let ((inbox, sender), (joined_by, joined)) = (Inbox::new(news, told, asked), watch::channel(None));
         let functions = functions(&config, places.functions, &node, &news_from, &to_node);
-        let executor = executor(&config, functions, orders, &logs, &news_from);
+        let executor = executor((&config, &node), functions, orders, &logs, &news_from);
         let heartbeats = Heartbeats::new(&config, &registry.facts());
         let notifiers = start_notifiers(config.notify, &name, &history)?;
         let (watch, late) = OverdueWatch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
@@ -307,14 +307,14 @@ fn functions(
 
 /// All executors of the node.
 fn executor(
-    config: &Config,
+    (config, node): (&Config, &Arc<RwLock<Node>>),
     functions: FunctionExecutor,
     orders: Option<GuardSender>,
     logs: &Logs,
     news: &mpsc::UnboundedSender<ExecutorEvent>,
 ) -> Executors {
     let bounds = LogLimits { keep: config.retention.output, rate: config.retention.output_rate };
-    let secrets = NodeSecrets::new(config.secrets.clone());
+    let secrets = NodeSecrets::new(config.secrets.clone(), config.secret_opener.clone(), node);
     Executors {
         http: HttpExecutor::new(config, secrets.clone(), logs.clone(), news.clone()),
         functions,

@@ -63,7 +63,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::NodeSecrets;
+    use super::super::{NodeSecrets, SecretFolder};
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -80,7 +80,9 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let reader = NodeSecrets::new(Some(folder.path().into())).of(&"j".parse().unwrap());
+        let reader =
+            NodeSecrets { folder: SecretFolder(Some(folder.path().into())), ..NodeSecrets::default() };
+        let reader = reader.of(&"j".parse().unwrap());
         let given = |variables: &[(&str, &str)], files: &[(&str, &str)]| {
             give(&CommandSecrets { variables: map(variables), files: map(files) }, &reader)
         };

@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Query, RawPathParams, Request};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use evenkeel_core::ids::{CalendarName, JobName, Namespace};
+use evenkeel_core::ids::{CalendarName, JobName, Namespace, SecretName};
 use evenkeel_core::input::CommandKind;
 use evenkeel_core::principal::Role;
 
@@ -79,6 +79,9 @@ fn check<'a>(
         Scope::Run => named(param("run").and_then(|run| run.split(':').next()), of_job),
         Scope::Calendar => {
             named(param("name"), |name| Some(name.parse::<CalendarName>().ok()?.namespace().to_owned()))
+        }
+        Scope::Secret => {
+            named(param("name"), |name| Some(name.parse::<SecretName>().ok()?.namespace().to_owned()))
         }
         Scope::Namespace => named(param("name"), |name| Some(name.parse::<Namespace>().ok()?.to_string())),
         Scope::List => return limited(caller, role, address),

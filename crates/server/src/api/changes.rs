@@ -19,8 +19,8 @@ use super::audited::{AuditedRequest, asker, is_question, response_text};
 use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::{
-    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards, tokens, unsealed,
-    users,
+    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, secrets, settings, shards, tokens,
+    unsealed, users,
 };
 
 /// A change that the API offers.
@@ -85,6 +85,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), author(Scope::Calendar), |m| {
         on(m, calendars::delete)
     }),
+    put("/api/v1/secrets/{name}", One(CommandKind::SET_SECRET), SECRETS, |m| on(m, secrets::put)),
+    delete("/api/v1/secrets/{name}", One(CommandKind::DELETE_SECRET), SECRETS, |m| on(m, secrets::delete)),
     put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), ADMIN, |m| on(m, namespaces::put)),
     delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), ADMIN, |m| {
         on(m, namespaces::delete)
@@ -115,6 +117,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
 ];
 
 const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
+/// Who may declare jobs may name a secret, and need not know it.
+const SECRETS: Demand = Demand::new(Role::Admin, Scope::Secret);
 const CALLER: Demand = Demand::new(Role::Viewer, Scope::Caller);
 
 const fn author(scope: Scope) -> Demand {

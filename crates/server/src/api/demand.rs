@@ -28,6 +28,8 @@ pub(crate) enum Scope {
     Run,
     /// In the namespace of the named calendar.
     Calendar,
+    /// In the namespace of the named secret.
+    Secret,
     /// In the named namespace.
     Namespace,
     /// In the namespace to which the query limits the list; without one, for the cluster as a whole.

@@ -19,6 +19,7 @@ const KEYS: &[(Method, &str, &[&str])] = &[
     (Method::GET, "/api/v1/jobs/{name}/shards", &["fold"]),
     (Method::POST, "/api/v1/jobs/{name}/{verb}", &["node"]),
     (Method::GET, "/api/v1/calendars", &["namespace"]),
+    (Method::GET, "/api/v1/secrets", &["namespace"]),
     (Method::GET, "/api/v1/runs", &["job", "state", "limit", "before", "namespace"]),
     (Method::GET, "/api/v1/runs/running", &["namespace"]),
     (Method::GET, "/api/v1/runs/{run}/logs", &["attempt", "offset", "follow", "grep", "download"]),

@@ -7,7 +7,7 @@ use evenkeel_core::principal::Role;
 use super::demand::{Demand, Scope};
 use super::{
     App, audit, calendars, cluster, console_feed, events, explain, jobs, namespaces, nodes, runs, search,
-    settings, shards, tokens, unsealed, users,
+    secrets, settings, shards, tokens, unsealed, users,
 };
 
 /// A question that the API answers.
@@ -42,6 +42,7 @@ pub(crate) const READS: &[ApiRead] = &[
     read("/api/v1/namespaces/{name}", Scope::Namespace, || get(namespaces::show)),
     read("/api/v1/calendars", Scope::List, || get(calendars::list)),
     read("/api/v1/calendars/{name}", Scope::Calendar, || get(calendars::show)),
+    read("/api/v1/secrets", Scope::List, || get(secrets::list)),
     read("/api/v1/runs", Scope::List, || get(runs::list)),
     read("/api/v1/runs/running", Scope::List, || get(runs::running)),
     read("/api/v1/runs/{run}", Scope::Run, || get(runs::show)),

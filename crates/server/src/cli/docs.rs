@@ -88,6 +88,7 @@ fn place(scope: Scope) -> &'static str {
         Scope::Job => "the job's namespace",
         Scope::Run => "the namespace of the run's job",
         Scope::Calendar => "the calendar's namespace",
+        Scope::Secret => "the secret's namespace",
         Scope::Namespace => "the namespace",
         Scope::List => {
             "the namespace of the query key `namespace`; without it the cluster, or the caller's only namespace"

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
-use crate::identity::{ClusterIdentity, RotationStep};
+use crate::identity::{ClusterIdentity, RotationStep, SecretCipher};
 use crate::output::{self, OutputFormat};
 
 /// `evenkeel cluster join-token`.
@@ -80,11 +80,11 @@ pub(super) fn print_authority(args: &AuthorityArgs) -> Result<(), CliError> {
 pub(super) fn rotate(args: &RotationArgs) -> Result<(), CliError> {
     let path = ClusterIdentity::path(args.identity.as_deref())?;
     let present = ClusterIdentity::read(&path)?;
-    let seals = present.of_node().seals;
+    let (seals, cipher) = (present.of_node().seals, present.secret_cipher());
     let next = present.rotated(args.step, evenkeel::clock::now().wall)?;
     if args.step == RotationStep::Finish {
         for registry in &args.registry {
-            seal_anew(registry, &seals)?;
+            seal_anew(registry, &seals, &cipher)?;
         }
     }
     next.replace(&path)?;
@@ -96,11 +96,12 @@ pub(super) fn rotate(args: &RotationArgs) -> Result<(), CliError> {
 }
 
 /// Gives the entries of a registry seals of the new secret.
-fn seal_anew(registry: &str, seals: &SealKeys) -> Result<(), CliError> {
+fn seal_anew(registry: &str, seals: &SealKeys, cipher: &SecretCipher) -> Result<(), CliError> {
     let failed = |why: String| CliError::new(ExitKind::Failed, why);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|e| failed(format!("no runtime: {e}")))?;
-    let done = runtime.block_on(evenkeel::reseal::reseal(registry, seals));
+    let done =
+        runtime.block_on(evenkeel::reseal::reseal(registry, seals, |secret| cipher.sealed_anew(secret)));
     runtime.shutdown_background();
     let done = done.map_err(|why| failed(format!("the registry's entries are not sealed anew: {why}")))?;
     let shown = &done.registry;

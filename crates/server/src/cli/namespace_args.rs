@@ -1,7 +1,9 @@
 //! The flags by which the command line names a namespace.
 
 use clap::Args;
-use evenkeel_core::ids::{CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, Namespaced, WrittenName};
+use evenkeel_core::ids::{
+    CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, Namespaced, SecretName, WrittenName,
+};
 
 use crate::client::escape;
 
@@ -41,6 +43,11 @@ impl NamespaceArgs {
     /// The full name of a calendar, likewise.
     pub(crate) fn calendar(&self, text: &str) -> String {
         self.full::<CalendarName>(text).map_or_else(|| text.to_owned(), |name| name.to_string())
+    }
+
+    /// The full name of a secret, likewise.
+    pub(crate) fn secret(&self, text: &str) -> String {
+        self.full::<SecretName>(text).map_or_else(|| text.to_owned(), |name| name.to_string())
     }
 
     /// The full id of a run, or of a fire, likewise.

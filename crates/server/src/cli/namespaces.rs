@@ -24,7 +24,7 @@ pub(crate) enum NamespaceCommand {
     Create(NamespaceSettingsArgs),
     /// Change a namespace: what is not given stays as it is
     Set(NamespaceSettingsArgs),
-    /// Delete a namespace that holds no job and no calendar
+    /// Delete a namespace that holds no job, no calendar and no secret
     Delete(NamespaceNameArgs),
 }
 

@@ -112,6 +112,7 @@ impl NamedObjects {
         // What is declared need not exist, but its namespace must.
         let spaces: BTreeSet<&str> = match command {
             Command::Calendar(calendar) => [calendar.name.namespace()].into(),
+            Command::Secret(secret) => [secret.name.namespace()].into(),
             _ => command.declared().map(JobName::namespace).collect(),
         };
         named.namespaces.extend(spaces.into_iter().filter_map(|name| name.parse().ok()));

@@ -88,6 +88,13 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
         "DELETE /api/v1/calendars/{name}" => {
             all(&[("calendars/c", "", "applied"), ("calendars/c", "", "refused")])
         }
+        "PUT /api/v1/secrets/{name}" => all(&[
+            ("secrets/s", r#"{"value":"hunter2"}"#, "applied"),
+            ("secrets/s", r#"{"value":"hunter2"}"#, "applied"),
+            ("secrets/s", r#"{"value":""}"#, "refused"),
+            ("secrets/nowhere%2Fs", r#"{"value":"hunter2"}"#, "refused"),
+        ]),
+        "DELETE /api/v1/secrets/{name}" => all(&[("secrets/s", "", "applied"), ("secrets/s", "", "refused")]),
         "PUT /api/v1/namespaces/{name}" => all(&[
             ("namespaces/team", r#"{"jobs_max":7}"#, "applied"),
             ("namespaces/team", r#"{"jobs_max":7}"#, "unchanged"),

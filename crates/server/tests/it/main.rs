@@ -27,6 +27,7 @@ mod histories;
 mod host;
 mod http;
 mod join;
+mod kept_secrets;
 mod labels;
 mod logins;
 mod logs;

@@ -21,6 +21,7 @@ impl TwoTeams {
             let job = format!("[[job]]\nname = \"{team}/j\"\ncommand = [\"/bin/true\"]\n");
             let calendar = format!("[[calendar]]\nname = \"{team}/c\"\ndays = [\"12-25\"]\n");
             assert!(node.fed(&["job", "apply", "-f", "-"], &format!("{job}{calendar}")).status.success());
+            assert!(node.fed(&["-n", team, "secret", "set", "s"], "hunter2").status.success());
             node.ok(&["job", "run", &format!("{team}/j"), "--request", "r"]);
             node.ok(&["run", "wait", &format!("{team}/j:ask-r:0")]);
         }
@@ -61,16 +62,18 @@ fn filled(path: &str, team: &str) -> (String, String) {
         "/api/v1/jobs/apply" => {
             json!({ "jobs": [{ "name": format!("{team}/new"), "command": ["/bin/true"] }] })
         }
+        "/api/v1/secrets/{name}" => json!({ "value": "a-new-secret" }),
         "/api/v1/calendars/{name}" => json!({ "name": format!("{team}/c"), "days": ["12-26"] }),
         _ => json!({}),
     };
     let object = match path {
         path if path.starts_with("/api/v1/jobs/{name}") => format!("{team}%2Fj"),
         path if path.starts_with("/api/v1/calendars/") => format!("{team}%2Fc"),
+        path if path.starts_with("/api/v1/secrets/") => format!("{team}%2Fs"),
         path if path.starts_with("/api/v1/namespaces/") => team.to_owned(),
         _ => "nothing".to_owned(),
     };
-    let lists = ["jobs", "calendars", "runs", "runs/running", "events", "audit"]
+    let lists = ["jobs", "calendars", "secrets", "runs", "runs/running", "events", "audit"]
         .map(|list| format!("/api/v1/{list}"));
     let mut path = path
         .replace("{name}", &object)
@@ -137,7 +140,8 @@ fn no_role_reaches_beyond_its_namespace_or_above_itself() {
             let changes = method != "GET";
             let declares =
                 changes && (path.ends_with("/apply") || ["PUT", "DELETE"].contains(&method.as_str()));
-            if changes && role == "viewer" || declares && role == "operator" {
+            let secret = changes && path.contains("/secrets/");
+            if changes && role == "viewer" || declares && role == "operator" || secret && role == "author" {
                 assert!(*own, "{caller}: {method} {path} changes something");
             }
         }

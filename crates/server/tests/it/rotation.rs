@@ -152,10 +152,11 @@ fn session(pair: &TwoNodes) -> String {
 
 /// The jobs of the test with this description: one that a node claims and one that nodes offer to each other.
 fn jobs(folder: &Path, description: &str) -> PathBuf {
+    // Each run needs a secret that the registry keeps.
     let job = |name: &str, placement: &str| {
         format!(
-            "[[job]]\nname = \"{name}\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/true\"]\nplacement = \"{placement}\"\n\
-             description = \"{description}\"\n"
+            "[[job]]\nname = \"{name}\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/sh\", \"-c\", \"test $DB = hunter2\"]\n\
+             placement = \"{placement}\"\ndescription = \"{description}\"\nsecrets = {{ DB = \"db\" }}\n"
         )
     };
     let file = folder.join("jobs.toml");
@@ -171,6 +172,9 @@ fn no_request_fails_and_no_fire_is_lost_while_every_key_and_certificate_is_repla
         let applied = pair.ok(&["job", "apply", "-f", &file]);
         assert!(applied.contains("claimed"), "{applied}");
     };
+    let key = pair.shown("key");
+    let set = pair.nodes[0].fed(&["secret", "set", "db", "--cluster-key-file", &key], "hunter2");
+    assert!(set.status.success(), "{}", text(&set.stderr));
     apply("before");
     let user = ["user", "create", "ann", "--role", "viewer", "--password-stdin", "--cluster-key-file"];
     let made = pair.nodes[0].fed(&[&user[..], &[&pair.shown("key")]].concat(), "correct horse battery");
@@ -204,7 +208,7 @@ fn no_request_fails_and_no_fire_is_lost_while_every_key_and_certificate_is_repla
                     .enumerate()
             {
                 let said = pair.step(step, more);
-                assert_eq!(said.contains("4 entries sealed with the new secret"), step == "finish", "{said}");
+                assert_eq!(said.contains("5 entries sealed with the new secret"), step == "finish", "{said}");
                 pair.refresh("the cluster's identity has changed", n + 1);
                 if step == "trust" {
                     // Its seal is of the old secret still; later edits have the new one.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::decision::{ItemDecision, answer, refuse};
+use super::decision::{ItemDecision, answer, refuse, rewritten};
 use super::namespaces::{self, NamespacePass};
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
@@ -13,8 +13,8 @@ use crate::ids::CalendarName;
 use crate::input::{Answer, ApplyResult, Refusal};
 use crate::job::Job;
 use crate::keys;
-use crate::record::{CalendarRecord, CalendarSpec, encode};
-use crate::registry::{Txn, Write};
+use crate::record::{CalendarRecord, CalendarSpec};
+use crate::registry::Txn;
 use crate::rule_context::RuleContext;
 use crate::view::JobView;
 
@@ -82,8 +82,5 @@ pub(super) fn missing(ctx: &RuleContext<'_>, job: &Job) -> Option<String> {
 }
 
 fn rewrite(ctx: &RuleContext<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
-    let known = ctx.view.calendar_entry(name);
-    let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, CalendarRecord::version);
-    let write = Write::Put { key: keys::calendar(name), value: encode(&record(version + 1)), owner: None };
-    Txn { guards: [ctx.view.calendar_guard(name)].into(), writes: [write].into() }
+    rewritten(keys::calendar(name), ctx.view.calendar_entry(name), record)
 }

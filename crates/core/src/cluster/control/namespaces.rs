@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::decision::{ItemDecision, answer, refuse};
+use super::decision::{ItemDecision, answer, refuse, rewritten};
 use crate::commit_kind::CommitKind;
 use crate::ids::{Namespace, Namespaced, counted};
 use crate::input::{Answer, ApplyResult, Refusal};
@@ -68,7 +68,11 @@ pub(super) fn delete(ctx: &RuleContext<'_>, name: &Namespace) -> ItemDecision {
     if ctx.view.namespace(name).is_none() {
         return refuse(Refusal::NotFound, missing(name));
     }
-    let held = [(ctx.view.jobs_in(name), "job"), (ctx.view.calendars_in(name), "calendar")];
+    let held = [
+        (ctx.view.jobs_in(name), "job"),
+        (ctx.view.calendars_in(name), "calendar"),
+        (ctx.view.secrets_in(name), "secret"),
+    ];
     let held: Vec<String> =
         held.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(n, what)).collect();
     if !held.is_empty() {
@@ -79,7 +83,7 @@ pub(super) fn delete(ctx: &RuleContext<'_>, name: &Namespace) -> ItemDecision {
     ItemDecision::Commit(CommitKind::DeleteNamespace, rewrite(ctx, name, deleted))
 }
 
-/// Lets a new calendar into its namespace.
+/// Lets a new calendar or secret into its namespace.
 pub(super) fn admit(ctx: &RuleContext<'_>, name: &impl Namespaced) -> Result<NamespacePass, ItemDecision> {
     let Ok(namespace) = name.namespace().parse::<Namespace>() else { return Ok(NamespacePass::default()) };
     if !ctx.view.has_namespace(&namespace) {
@@ -154,8 +158,5 @@ fn missing(name: &Namespace) -> String {
 }
 
 fn rewrite(ctx: &RuleContext<'_>, name: &Namespace, record: impl FnOnce(u64) -> NamespaceRecord) -> Txn {
-    let known = ctx.view.namespace_entry(name);
-    let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, NamespaceRecord::version);
-    let write = Write::Put { key: keys::namespace(name), value: encode(&record(version + 1)), owner: None };
-    Txn { guards: [ctx.view.namespace_guard(name)].into(), writes: [write].into() }
+    rewritten(keys::namespace(name), ctx.view.namespace_entry(name), record)
 }

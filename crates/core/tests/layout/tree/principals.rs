@@ -1,7 +1,7 @@
-//! Users and API tokens.
+//! Users, API tokens and secrets.
 
 use evenkeel_core::principal::{FormerSecret, Grants, Principal, PrincipalKind, Role, SecretDigest};
-use evenkeel_core::record::PrincipalRecord;
+use evenkeel_core::record::{PrincipalRecord, SealedSecret, SecretRecord};
 
 use super::super::{LayoutLine, every, line};
 use super::{AT, later};
@@ -34,10 +34,19 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         ..user.clone()
     };
     let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
+    let secret = SealedSecret {
+        name: "team-a/s".parse().expect("a name"),
+        sealed: "1:AA".into(),
+        version: 3,
+        since: AT,
+        by: "user:ann@example.org".into(),
+    };
     vec![
         line("user", live(user)),
         line("token", live(token)),
         line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
         line("roles", every!(Role: Viewer, Operator, Author, Admin)),
+        line("secret", SecretRecord::Live(Box::new(secret))),
+        line("secret/deleted", SecretRecord::Deleted { version: 4 }),
     ]
 }

@@ -35,7 +35,7 @@ fn runs(folder: &std::path::Path) -> (HttpExecutor, mpsc::UnboundedReceiver<Exec
     let (tell, news) = mpsc::unbounded_channel();
     let mut config = Config::new("a".parse().unwrap(), "memory:", folder);
     config.http_allow = vec!["127.0.0.1".parse().unwrap()];
-    (HttpExecutor::new(&config, NodeSecrets::new(None), Logs::new(folder.into()), tell), news)
+    (HttpExecutor::new(&config, NodeSecrets::default(), Logs::new(folder.into()), tell), news)
 }
 
 fn trust(until: Mono) -> TrustDeadline {
