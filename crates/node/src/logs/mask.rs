@@ -2,7 +2,7 @@
 
 mod forms;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(crate) struct OutputMask {
     automaton: NFA,
     root: StateID,
     /// How many of the bytes read last may be the beginning of a secret, by the state after them.
-    depths: HashMap<StateID, usize>,
+    depths: BTreeMap<StateID, usize>,
     /// The bytes with which a secret begins.
     begins: [bool; 256],
     state: StateID,
@@ -45,7 +45,7 @@ impl OutputMask {
         let automaton = NFA::new(&forms).expect("secrets are far shorter than what an automaton can have");
         let root = automaton.start_state(Anchored::No).expect("it searches from everywhere");
         let mut begins = [false; 256];
-        let mut depths = HashMap::new();
+        let mut depths = BTreeMap::new();
         for form in &forms {
             let mut state = root;
             for (at, byte) in form.iter().enumerate() {
