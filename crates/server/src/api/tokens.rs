@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::token_text::TokenText;
-use super::users::{known, new, store};
+use super::users::{known, new, role_warnings, store};
 use super::{ApiError, App};
 use crate::api_types::{TokenRow, moment};
 use crate::text_input::ReadTarget;
@@ -65,6 +65,7 @@ pub(super) async fn create(
         None => now,
     };
     let text = TokenText::make(name.clone())?;
+    let warnings = role_warnings(&app, &roles);
     let token = Principal {
         secret: text.digest(),
         grants: roles,
@@ -75,7 +76,8 @@ pub(super) async fn create(
         ..new(PrincipalKind::Token, &name)
     };
     store(&app, &asked, token, 0).await?;
-    Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
+    let (token, expires) = (text.to_string(), expires.map(moment));
+    Ok(Json(json!({ "name": name, "token": token, "expires": expires, "warnings": warnings })))
 }
 
 /// How long the secret of before is accepted, at most.

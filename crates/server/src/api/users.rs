@@ -91,8 +91,9 @@ pub(super) async fn put(
         description: body.description.unwrap_or_else(|| old.description.clone()),
         ..old
     };
+    let warnings = role_warnings(&app, &user.grants);
     let applied = store(&app, &asked, user, body.version.unwrap_or(replaces)).await?;
-    Ok(Json(json!({ "name": name, "applied": applied })))
+    Ok(Json(json!({ "name": name, "applied": applied, "warnings": warnings })))
 }
 
 pub(super) async fn delete(
@@ -169,6 +170,21 @@ fn lacking_user(text: &str) -> ApiError {
 /// The number with which the sessions of a new user begin.
 fn first_epoch() -> Result<u64, ApiError> {
     Ok(u64::from_be_bytes(request::chance()?) >> 16)
+}
+
+/// What is unusual about roles: they allow nothing now.
+pub(super) fn role_warnings(app: &App, grants: &Grants) -> Vec<String> {
+    if grants.0.is_empty() {
+        return vec!["it has no role, so it may do nothing: give it one with --role".to_owned()];
+    }
+    app.handle.with_node(|node| {
+        let named = grants.0.iter().filter_map(|grant| Some((grant, grant.namespace.as_ref()?)));
+        let missing = named.filter(|(_, namespace)| !node.view().has_namespace(namespace));
+        let text = |(grant, namespace)| {
+            format!("the role {grant} allows nothing yet: there is no namespace {namespace}")
+        };
+        missing.map(text).collect()
+    })
 }
 
 /// A principal that does nothing yet.

@@ -92,6 +92,7 @@ pub(crate) fn run(verb: TokenCommand) -> Result<(), CliError> {
                 "description": args.description,
             });
             let answer: Value = args.reach.client()?.post("/tokens", &body)?;
+            output::warn(&answer);
             print_token(&args.reach, &answer)
         }
         TokenCommand::Rotate { one, overlap } => {

@@ -127,6 +127,7 @@ fn put(settings: &UserSettingsArgs, version: u64) -> Result<(), CliError> {
     body.extend(settings.description.as_ref().map(|text| ("description".to_owned(), text.as_str().into())));
     let client: ApiClient = settings.reach.client()?;
     let answer: Value = client.put(&path(&settings.name), &body)?;
+    output::warn(&answer);
     let applied = answer["applied"].as_str().unwrap_or("stored");
     print_response(&settings.reach, &answer, &format!("user {} is {applied}", settings.name))
 }

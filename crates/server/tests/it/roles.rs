@@ -296,6 +296,23 @@ fn a_user_logs_in_by_a_password_and_is_named_in_the_audit_log() {
 ///
 /// proves: I51
 #[test]
+fn roles_that_allow_nothing_yet_are_made_with_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let said = |args: &[&str]| {
+        let made = node.cli(args);
+        assert!(made.status.success(), "{args:?}: {}", text(&made.stderr));
+        text(&made.stderr)
+    };
+    let none = "there is no namespace nope";
+    assert!(said(&["user", "create", "ann", "--role", "author:nope,viewer"]).contains(none));
+    assert!(said(&["token", "create", "ci", "--role", "viewer:nope"]).contains(none));
+    assert!(said(&["user", "set", "ann", "--role", "none"]).contains("may do nothing"));
+    node.ok(&["namespace", "create", "nope"]);
+    assert_eq!(said(&["user", "set", "ann", "--role", "author:nope"]), "");
+}
+
+#[test]
 fn a_principal_that_was_written_around_the_nodes_is_not_let_in() {
     let TwoTeams { node, folder } = TwoTeams::new();
     let token = node.ok(&["token", "create", "ci", "--role", "viewer:blue"]);
