@@ -9,7 +9,9 @@ mod usage;
 pub use evenkeel_registry::{RegistryError, TemporaryRegistry};
 
 pub use fire_log::{FireLog, FireTally, Percentiles, until};
-pub use jobs::{BenchObserver, FUNCTION, declare, declare_with, job_name, job_number, jobs_held};
+pub use jobs::{
+    BenchObserver, FUNCTION, declare, declare_sealed, declare_with, job_name, job_number, jobs_held,
+};
 pub use usage::{ProcessUsage, usage};
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use evenkeel_core::record::{Assignment, SpecRecord, encode};
 use evenkeel_core::registry::{EngineFacts, Guard, Revision, Txn, TxnOutcome, Write};
 use evenkeel_registry::{Registry, RegistryError, open};
 
-use crate::{Handle, clock};
+use crate::{Handle, SealKeys, clock};
 
 /// The function that declared jobs call unless they are changed.
 pub const FUNCTION: &str = "note";
@@ -36,6 +36,20 @@ pub async fn declare_with(
     schedule: &str,
     change: impl Fn(&mut JobFile),
 ) -> Result<(), RegistryError> {
+    declare_sealed(registry, n, schedule, None, change).await
+}
+
+/// The same with seals, as nodes with these keys expect them.
+///
+/// # Errors
+/// Same as [`declare_with`].
+pub async fn declare_sealed(
+    registry: &str,
+    n: usize,
+    schedule: &str,
+    seals: Option<&SealKeys>,
+    change: impl Fn(&mut JobFile),
+) -> Result<(), RegistryError> {
     let registry = open(registry).await?;
     let since = clock::now().wall;
     let declaration = |i: usize| {
@@ -44,11 +58,13 @@ pub async fn declare_with(
         let job = Job::parse(job).map_err(|error| RegistryError::Refused(error.to_string()))?;
         let (spec, place) = (keys::spec(&job.name), keys::assignment(&job.name));
         let record = SpecRecord::Live(Box::new(Spec::new(job, 1, since)));
+        let value = encode(&record);
+        let value = seals.map_or_else(|| value.clone(), |seals| seals.seal(&spec, &value));
         let put = |key, value| Write::Put { key, value, owner: None };
         let assignment = Assignment { epoch: 1, version: 1, ..Assignment::default() };
         Ok(Txn {
             guards: vec![Guard::Absent(spec.clone())],
-            writes: vec![put(spec, encode(&record)), put(place, encode(&assignment))],
+            writes: vec![put(spec, value), put(place, encode(&assignment))],
         })
     };
     for first in (0..n).step_by(BATCH) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::bench::{BenchObserver, Percentiles, declare_with, until, usage};
+use evenkeel::bench::{BenchObserver, Percentiles, declare_sealed, until, usage};
 use evenkeel::clock;
 use evenkeel_core::time::{Millis, Wall};
 use tokio::time::sleep;
@@ -17,6 +17,7 @@ use super::outputs::{CommandStart, OutputReader, check_clock, run_clock};
 use super::report::BenchReport;
 use super::stage::BenchStage;
 use crate::exit::CliError;
+use crate::identity::ClusterIdentity;
 
 /// How long to wait until nodes are members, and until jobs start.
 const PATIENCE: Millis = Millis::secs(120);
@@ -54,7 +55,10 @@ pub(super) async fn measure(
         stage.children().push(ChildNode::start(name, data, &url)?);
     }
     until_members(stage, &observer, load.nodes).await?;
-    declare_with(&url, load.jobs as usize, "* * * * * *", run_clock).await.map_err(|e| registry_error(&e))?;
+    // The nodes have the identity of this user, too.
+    let seals = ClusterIdentity::open(None, clock::now().wall)?.0.of_node().seals;
+    let declared = declare_sealed(&url, load.jobs as usize, "* * * * * *", Some(&seals), run_clock).await;
+    declared.map_err(|e| registry_error(&e))?;
     let mut outputs = OutputReader::new(data);
     until_started(stage, &mut outputs, "every job has started", |starts| {
         starts.iter().map(|start| start.job).collect::<BTreeSet<_>>().len() >= load.jobs as usize
