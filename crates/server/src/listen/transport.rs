@@ -103,7 +103,13 @@ impl ListenSecurity {
         let stream = match timeout(HANDSHAKE_PATIENCE, handshake).await.ok()? {
             Ok(stream) => stream,
             Err(why) => {
-                tracing::debug!("a caller at {from} and this node do not agree on TLS: {why}");
+                // A connection that just ends may be a load balancer's probe.
+                match why.kind() {
+                    std::io::ErrorKind::InvalidData => {
+                        tracing::warn!("a caller at {from} and this node do not agree on TLS: {why}");
+                    }
+                    _ => tracing::debug!("a caller at {from} did not complete its TLS handshake: {why}"),
+                }
                 return None;
             }
         };

@@ -33,6 +33,20 @@ fn a_node_that_demands_tls_answers_nothing_else() {
 }
 
 #[test]
+fn a_caller_with_which_there_is_no_agreement_is_in_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let mut command = ServerProcess::command(folder.path(), "a", &[]);
+    let stderr = fs::File::create(&log).expect("a log");
+    let node = ServerProcess::start(command.env("EVENKEEL_LOG", "warn").stderr(stderr));
+    let stranger = ForgedAuthority::stranger(&shared_identity()).certificate;
+    assert!(health(&node, "localhost", &stranger).is_err());
+    until("the log says it", || {
+        fs::read_to_string(&log).expect("a log").contains("do not agree on TLS").then_some(())
+    });
+}
+
+#[test]
 fn on_this_host_a_node_answers_both_and_without_tls_all() {
     let folder = tempfile::tempdir().expect("a folder");
     for mode in ["auto", "off"] {
