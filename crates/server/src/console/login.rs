@@ -46,9 +46,11 @@ impl LoginPage<'_> {
 pub(crate) fn provider_failed_page(up: &str, notice: &str) -> Html<String> {
     let body = html! {
         main {
-            h2 { "Log in" }
-            (alert(notice))
-            p { a href={ (up) "login/oidc" } { "Try again" } " · " a href={ (up) "login" } { "Log in another way" } }
+            section #login {
+                h2 { "Log in" }
+                (alert(notice))
+                p { a href={ (up) "login/oidc" } { "Try again" } " · " a href={ (up) "login" } { "Log in another way" } }
+            }
         }
     };
     Html(frame(up, &html! {}, &body).into_string())
