@@ -163,7 +163,7 @@ impl Assignment {
     /// The same owner, with the next epoch.
     #[must_use]
     pub fn next(self) -> Self {
-        Self { epoch: self.epoch + 1, ..self }
+        Self { epoch: self.epoch.saturating_add(1), ..self }
     }
 }
 

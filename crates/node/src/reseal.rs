@@ -1,11 +1,11 @@
 //! Seals entries anew, while nodes run: the last step before a former key of seals is dropped.
 
-use evenkeel_core::keys::{ParsedKey, parse};
-use evenkeel_core::record::{SealedSecret, SecretRecord, decode, encode};
+use evenkeel_core::keys::{self, ParsedKey, parse};
+use evenkeel_core::record::{ClusterRecord, SealedSecret, SecretRecord, decode, encode};
 use evenkeel_core::registry::{Guard, Txn, TxnOutcome, Write};
-use evenkeel_registry::RegistryError;
+use evenkeel_registry::{Registry, RegistryError};
 
-use crate::SealKeys;
+use crate::NodeIdentity;
 use crate::seal_key::OpenedEntry;
 
 /// How many entries are written in one request.
@@ -31,11 +31,29 @@ pub struct Resealed {
 /// The registry cannot be opened, read or written; `secret` fails; or nodes go on to write seals of another key.
 pub async fn reseal(
     url: &str,
-    keys: &SealKeys,
+    identity: &NodeIdentity,
     secret: impl Fn(&SealedSecret) -> Result<Option<SealedSecret>, String>,
 ) -> Result<Resealed, RegistryError> {
+    let shown = evenkeel_registry::redacted(url);
+    let other =
+        |found: &str| RegistryError::Refused(format!("{found} at {shown}: name the URL that the nodes use"));
+    if !evenkeel_registry::exists(url).await? {
+        return Err(other("there is no registry"));
+    }
     let registry = evenkeel_registry::open(url).await?;
-    let mut done = Resealed { registry: evenkeel_registry::redacted(url), ..Resealed::default() };
+    let keys = &identity.seals;
+    if let Some(txn) = cluster_change(&*registry, identity)
+        .await?
+        .ok_or_else(|| other("there is no cluster with this identity"))?
+    {
+        let done = registry.commit(vec![txn]).await.pop();
+        if !matches!(done, Some(TxnOutcome::Applied(_))) {
+            return Err(RegistryError::Unavailable(
+                "the cluster's entry could not be written: try again".to_owned(),
+            ));
+        }
+    }
+    let mut done = Resealed { registry: shown, ..Resealed::default() };
     for _ in 0..ROUNDS {
         let (mut txns, mut foreign) = (Vec::new(), 0);
         for change in registry.list().await?.changes {
@@ -89,13 +107,35 @@ pub async fn reseal(
     ))
 }
 
+/// The change by which the cluster's entry says which secret is in use, if it does not yet; `None` if it is another cluster.
+async fn cluster_change(
+    registry: &dyn Registry,
+    identity: &NodeIdentity,
+) -> Result<Option<Option<Txn>>, RegistryError> {
+    let key = keys::cluster();
+    let entry = registry.read(vec![key.clone()]).await?.pop().and_then(|change| change.entry);
+    let Some((entry, cluster)) =
+        entry.and_then(|entry| Some((entry.revision, decode::<ClusterRecord>(&entry.value)?)))
+    else {
+        return Ok(None);
+    };
+    if cluster.identity.as_ref() != Some(&identity.name) {
+        return Ok(None);
+    }
+    let secret = identity.seals.fingerprints().into_iter().next().unwrap_or_default();
+    Ok(Some(cluster.sealed_with(&secret).map(|cluster| {
+        let write = Write::Put { key: key.clone(), value: encode(&cluster), owner: None };
+        Txn { guards: vec![Guard::At(key, entry)], writes: vec![write] }
+    })))
+}
+
 #[cfg(test)]
 mod tests {
     use evenkeel_core::ids::JobName;
     use evenkeel_core::keys;
 
     use super::*;
-    use crate::SealKey;
+    use crate::{SealKey, SealKeys};
 
     #[tokio::test]
     async fn entries_of_a_former_key_are_sealed_anew_and_others_are_left_alone() {
@@ -110,12 +150,24 @@ mod tests {
         };
         let all = (0..500).map(|n| put(n, &old)).chain([put(500, &new), put(501, &strange)]).collect();
         registry.commit(all).await;
-        let both = SealKeys::new(new.clone(), [old]);
+        let both = |name: &str| NodeIdentity {
+            name: name.to_owned(),
+            seals: SealKeys::new(new.clone(), [old.clone()]),
+        };
+        let cluster = ClusterRecord::new("c".to_owned()).identified("own").unwrap();
+        let write = Write::Put { key: keys::cluster(), value: encode(&cluster), owner: None };
+        registry.commit(vec![Txn { guards: Vec::new(), writes: vec![write] }]).await;
+        let refused = reseal(url, &both("another"), |_| Ok(None)).await.unwrap_err();
+        assert!(refused.to_string().contains("no cluster with this identity"), "{refused}");
+        let both = both("own");
         let done =
             async || reseal(url, &both, |_| Ok(None)).await.map(|done| (done.sealed, done.foreign)).unwrap();
         assert_eq!(done().await, (500, 1));
         let only = SealKeys::new(new, []);
         for change in registry.list().await.unwrap().changes {
+            if !change.key.has_seal() {
+                continue;
+            }
             let sealed =
                 matches!(only.open(&change.key, &change.entry.unwrap().value), OpenedEntry::Sealed(_));
             assert_eq!(sealed, change.key != key(501), "{}", change.key);

@@ -7,7 +7,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::record::{split_seal, unsealed, with_seal};
 use evenkeel_core::registry::Value;
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 /// The identity of a cluster, which all its nodes have.
 #[derive(Clone, Debug)]
@@ -67,6 +67,12 @@ impl SealKey {
         bytes.is_some_and(|bytes| self.code(key, record).verify_slice(&bytes).is_ok())
     }
 
+    /// A public name of the key, from which it cannot be guessed.
+    pub(crate) fn fingerprint(&self) -> String {
+        let digest = Sha256::new_with_prefix(b"evenkeel seal key 1\n").chain_update(self.0).finalize();
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The key of the registry is in it, so that no entry can be put in the place of another one.
     fn code(&self, key: &Key, record: &[u8]) -> Hmac<Sha256> {
         let keyed = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
@@ -88,6 +94,11 @@ impl SealKeys {
     /// Replaces the keys in all copies.
     pub fn replace(&self, first: SealKey, others: impl IntoIterator<Item = SealKey>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = [first].into_iter().chain(others).collect();
+    }
+
+    /// The fingerprints of the keys, that of the first key first.
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).iter().map(SealKey::fingerprint).collect()
     }
 
     /// An entry of this record, with the seal of the first key.

@@ -39,6 +39,8 @@ pub(crate) struct ClusterIdentity {
     secret: ClusterSecret,
     /// Those that are valid, too, while a secret is replaced.
     other_secrets: Vec<ClusterSecret>,
+    /// The step that was taken last on the way to a new authority and secret; `None` where none is under way.
+    step: Option<RotationStep>,
     /// All of them are trusted; the first one signs.
     authorities: Vec<Authority>,
 }
@@ -48,7 +50,8 @@ pub(crate) struct ClusterIdentity {
 pub(crate) struct ClusterSecret([u8; 32]);
 
 /// A step on the way to a new authority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum RotationStep {
     /// Nodes trust a new authority and a new secret, too; the old ones sign.
     Trust,
@@ -69,6 +72,8 @@ struct IdentityRecord {
     secret: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     other_secrets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<RotationStep>,
     authorities: Vec<AuthorityRecord>,
 }
 
@@ -92,7 +97,7 @@ impl ClusterIdentity {
     pub(crate) fn create(now: Wall) -> Result<Self, CliError> {
         let secret = ClusterSecret(request::chance()?);
         let (name, other_secrets) = (secret.name(), Vec::new());
-        Ok(Self { name, secret, other_secrets, authorities: vec![Authority::create(now)?] })
+        Ok(Self { name, secret, other_secrets, step: None, authorities: vec![Authority::create(now)?] })
     }
 
     /// The path of an identity: this one, or the one of this user on this host. The file need not exist.
@@ -153,6 +158,7 @@ impl ClusterIdentity {
             name: self.name.clone(),
             secret: hex(&self.secret.0),
             other_secrets: self.other_secrets.iter().map(|secret| hex(&secret.0)).collect(),
+            step: self.step,
             authorities: self.authorities.iter().map(Authority::record).collect(),
         };
         serde_json::to_string_pretty(&record)
@@ -183,7 +189,7 @@ impl ClusterIdentity {
         if authorities.is_empty() {
             return Err("it has no authority".to_owned());
         }
-        Ok(Self { name, secret, other_secrets, authorities })
+        Ok(Self { name, secret, other_secrets, step: record.step, authorities })
     }
 
     /// The cipher of secrets in the registry. Its keys are not the cluster's secrets themselves.
@@ -240,30 +246,33 @@ impl ClusterIdentity {
     /// # Errors
     /// It is not at that step, or no authority can be made.
     pub(crate) fn rotated(mut self, step: RotationStep, now: Wall) -> Result<Self, CliError> {
-        let wrong = |why: &str| Err(CliError::new(ExitKind::Conflict, why));
-        match (step, self.authorities.len()) {
-            (RotationStep::Trust, 1) => {
+        use RotationStep::{Finish, Sign, Trust};
+        match (step, self.step) {
+            (Trust, None) if self.authorities.len() == 1 => {
                 self.authorities.push(Authority::create(now)?);
                 self.other_secrets.push(ClusterSecret(request::chance()?));
             }
-            (RotationStep::Trust, _) => {
-                return wrong("a new authority is trusted already: go on with --step sign");
-            }
-            (RotationStep::Sign, 2) => {
+            (Sign, Some(Trust)) => {
                 self.authorities.swap(0, 1);
                 self.other_secrets
                     .iter_mut()
                     .take(1)
                     .for_each(|other| std::mem::swap(other, &mut self.secret));
             }
-            (RotationStep::Finish, 2) => {
+            (Finish, Some(Sign)) => {
                 self.authorities.truncate(1);
                 self.other_secrets.clear();
             }
-            (RotationStep::Sign | RotationStep::Finish, _) => {
-                return wrong("there is one authority: begin with --step trust");
+            (_, taken) => {
+                let next = match taken {
+                    None => "no step was taken yet: begin with --step trust",
+                    Some(Trust) => "a new authority is trusted already: go on with --step sign",
+                    Some(Sign | Finish) => "the new authority signs already: go on with --step finish",
+                };
+                return Err(CliError::new(ExitKind::Conflict, next));
             }
         }
+        self.step = Some(step).filter(|step| *step != Finish);
         Ok(self)
     }
 
@@ -364,6 +373,11 @@ mod tests {
         let mut seals = vec![old.seal(&key, b"{}")];
         let mut now = first;
         for step in [RotationStep::Trust, RotationStep::Sign] {
+            let text = now.to_text().expect("text");
+            for other in [RotationStep::Trust, RotationStep::Sign, RotationStep::Finish] {
+                let again = ClusterIdentity::from_text(&text).expect("it is one").rotated(other, NOW);
+                assert_eq!(again.is_ok(), other == step, "{other:?} in place of {step:?}");
+            }
             now = now.rotated(step, NOW).expect("the next step");
             now = ClusterIdentity::from_text(&now.to_text().expect("text")).expect("it is read back");
             let (signs, others) = now.seal_keys();

@@ -70,7 +70,7 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         dispatched: u32::try_from(ctx.view.accepted_count()).unwrap_or(u32::MAX),
         slots: ctx.local.settings.slots,
         score: eligibility::load_score(ctx),
-        seq: last.map_or(0, |record| record.seq) + 1,
+        seq: last.map_or(0, |record| record.seq).saturating_add(1),
     };
     let key = keys::load(node);
     let known = known.cloned().unwrap_or_default();

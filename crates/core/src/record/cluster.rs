@@ -111,6 +111,10 @@ pub struct ClusterRecord {
     /// first node says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// The fingerprint of the secret with which entries are sealed, since it replaced the first one: a node without it would
+    /// seal entries that no other node believes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -127,8 +131,19 @@ impl ClusterRecord {
     /// The entry of a new cluster, in the newest layout that this program knows.
     #[must_use]
     pub fn new(id: String) -> Self {
-        let (wanted, shut, filled, engine, lost, identity) = (None, None, None, None, None, None);
-        Self { id, layout: LAYOUT, wanted, seq: 0, generation: 0, shut, filled, engine, lost, identity }
+        Self {
+            id,
+            layout: LAYOUT,
+            wanted: None,
+            seq: 0,
+            generation: 0,
+            shut: None,
+            filled: None,
+            engine: None,
+            lost: None,
+            identity: None,
+            secret: None,
+        }
     }
 
     /// The same entry with another layout requested, or none.
@@ -162,6 +177,13 @@ impl ClusterRecord {
     pub fn identified(&self, identity: &str) -> Option<Self> {
         let identity = Some(identity.into());
         self.identity.is_none().then(|| Self { identity, seq: self.seq + 1, ..self.clone() })
+    }
+
+    /// The same entry, sealed with the secret of this fingerprint; `None` where it is already.
+    #[must_use]
+    pub fn sealed_with(&self, secret: &str) -> Option<Self> {
+        let new = Some(secret.into());
+        (self.secret != new).then(|| Self { secret: new, seq: self.seq + 1, ..self.clone() })
     }
 
     /// Whether a registry at this position and generation has less than a node saw there before: it went back in time

@@ -174,6 +174,7 @@ fn cluster() -> Vec<LayoutLine> {
         engine: None,
         lost: None,
         identity: None,
+        secret: None,
     };
     vec![
         line(
@@ -195,6 +196,10 @@ fn cluster() -> Vec<LayoutLine> {
         line(
             "cluster-found",
             ClusterRecord { engine: Some(5), lost: Some(AT), ..ClusterRecord::new("c".into()) },
+        ),
+        line(
+            "cluster-resealed",
+            ClusterRecord { secret: Some("1f".into()), ..ClusterRecord::new("c".into()) },
         ),
         line(
             "cluster-identified",

@@ -10,6 +10,7 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::data_folder::DataFolder;
+use crate::NodeIdentity;
 use crate::clock;
 use crate::error::OpenError;
 
@@ -22,7 +23,7 @@ pub(super) async fn check(
     registry: &Arc<dyn Registry>,
     url: &str,
     folder: &DataFolder,
-    (identity, ttl): (Option<&str>, Millis),
+    (identity, ttl): (Option<&NodeIdentity>, Millis),
 ) -> Result<u16, OpenError> {
     let engine = registry.facts().generation;
     // A cluster that ends with its process cannot be mixed up with another one.
@@ -65,7 +66,11 @@ pub(super) async fn check(
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
     let cluster = match identity {
-        Some(identity) => identify(registry, cluster, identity, url).await?,
+        Some(identity) => {
+            let cluster = identify(registry, cluster, &identity.name, url).await?;
+            knows_secret(&cluster, identity, url)?;
+            cluster
+        }
         None => cluster,
     };
     let seen = folder.seen();
@@ -106,6 +111,17 @@ async fn identify(
              --identity FILE"
         ))),
         None => Err(unwritten()),
+    }
+}
+
+/// Refuses an identity of before the cluster's secret was replaced: other nodes would not believe what this one seals.
+fn knows_secret(cluster: &ClusterRecord, identity: &NodeIdentity, url: &str) -> Result<(), OpenError> {
+    match &cluster.secret {
+        Some(secret) if !identity.seals.fingerprints().contains(secret) => Err(OpenError::Setting(format!(
+            "this node has the identity of the cluster at the registry {url} as it was before its secret was replaced: copy \
+             the file of the identity from another host of the cluster"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -39,7 +39,6 @@ use super::runs::RunTracker;
 use super::timer::Timer;
 use super::upgrade_state::{HandoffSender, UpgradeState};
 use super::{Driver, DriverExit, Readiness};
-use crate::NodeIdentity;
 use crate::config::Config;
 use crate::error::OpenError;
 use crate::executor::ExecutorEvent;
@@ -393,12 +392,11 @@ async fn open_registry(
     // The URL in records and messages has no password in it.
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(DataFolder::open(&config.data, &config.name, &url)?);
-    let (name, seals) = match &config.identity {
-        Some(NodeIdentity { name, seals }) => (Some(name.as_str()), Some(seals.clone())),
-        None => (None, None),
-    };
+    let seals = config.identity.as_ref().map(|identity| identity.seals.clone());
     let registry = RegistryThread::open(&config.registry, seals, thread).await?;
-    let generation = cluster::check(&registry, &url, &folder, (name, config.term(&registry.facts()))).await?;
+    let generation =
+        cluster::check(&registry, &url, &folder, (config.identity.as_ref(), config.term(&registry.facts())))
+            .await?;
     Ok((folder, registry, generation))
 }
 

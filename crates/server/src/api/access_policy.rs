@@ -15,6 +15,9 @@ use super::wrong_keys::WrongKeys;
 use crate::key::{KeyRing, number};
 use crate::proxies::{ProxyLogin, TrustedProxies};
 
+/// What keys sign for the epochs of their sessions.
+const EPOCH: &str = "evenkeel sessions 1";
+
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
@@ -79,7 +82,12 @@ impl AccessPolicy {
     /// The epochs of sessions that the cluster's keys began, the first key's first: a key that is no longer accepted ends
     /// them.
     pub(super) fn key_epochs(&self) -> Vec<u64> {
-        self.keys.signatures("evenkeel sessions 1").iter().map(|digits| number(digits)).collect()
+        self.keys.signatures(EPOCH).iter().map(|digits| number(digits)).collect()
+    }
+
+    /// The epoch of sessions that this key begins; `None` if it is none of the cluster's.
+    pub(super) fn epoch_of_key(&self, shown: &str) -> Option<u64> {
+        self.keys.signature_of(shown.as_bytes(), EPOCH).map(|digits| number(&digits))
     }
 
     /// The holder of the cluster's key, as the subject of a session.

@@ -23,17 +23,19 @@ pub(crate) struct KnownCaller {
     pub(super) session: Option<Session>,
     /// The token that it has shown, if it has one.
     pub(super) token: Option<Arc<TokenText>>,
+    /// The epoch of the cluster's key that it has shown, if it has shown one.
+    pub(super) key: Option<u64>,
 }
 
 impl KnownCaller {
     /// A caller with the cluster's key, which may do everything.
-    pub(super) fn with_key() -> Self {
-        Self { proof: Proof::Key, grants: Grants::all(), session: None, token: None }
+    pub(super) fn with_key(epoch: u64) -> Self {
+        Self { proof: Proof::Key, grants: Grants::all(), session: None, token: None, key: Some(epoch) }
     }
 
     /// A process of this user of the node's host, which may do everything.
     pub(super) fn of_host(user: u32) -> Self {
-        Self { proof: Proof::Uid(user), ..Self::with_key() }
+        Self { proof: Proof::Uid(user), key: None, ..Self::with_key(0) }
     }
 
     /// Whether it has this role, or a higher one, in a namespace.

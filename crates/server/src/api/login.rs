@@ -20,7 +20,7 @@ use super::headers::text;
 use super::known_caller::KnownCaller;
 use super::principals;
 use super::session::Session;
-use super::session_subject::SessionSubject;
+use super::session_subject::{SessionOwner, SessionSubject};
 use super::{ApiError, App};
 use crate::console::{self, LoginPage};
 use crate::listen::Caller;
@@ -117,7 +117,10 @@ async fn by_key(
     caller: Option<&Extension<Caller>>,
 ) -> Result<SessionSubject, Response> {
     let from = caller.map(|Extension(caller)| caller.0.ip());
-    let compared = async { app.access.keys().is(key.trim().as_bytes()).then(|| app.access.key_subject()) };
+    let compared = async {
+        let epoch = app.access.epoch_of_key(key.trim())?;
+        Some(SessionSubject { owner: SessionOwner::Key, epoch })
+    };
     authentication::checked(app, from, compared).await
 }
 

@@ -48,7 +48,13 @@ pub(super) fn of_token(app: &App, text: Arc<TokenText>, now: Wall) -> Option<Kno
         None => token.grants.clone(),
     };
     note_use(app, token, now);
-    Some(KnownCaller { proof: Proof::Token(text.name.to_string()), grants, session: None, token: Some(text) })
+    Some(KnownCaller {
+        proof: Proof::Token(text.name.to_string()),
+        grants,
+        session: None,
+        token: Some(text),
+        key: None,
+    })
 }
 
 /// Whether a caller that was let in would be let in now, with the same roles.
@@ -56,7 +62,7 @@ pub(super) fn is_unchanged(app: &App, caller: &KnownCaller, now: Wall) -> bool {
     let again = match (&caller.session, &caller.token) {
         (Some(session), _) => of_session(app, session, now),
         (None, Some(token)) => of_token(app, token.clone(), now),
-        (None, None) => return true,
+        (None, None) => return caller.key.is_none_or(|epoch| app.access.key_epochs().contains(&epoch)),
     };
     again.is_some_and(|again| again.grants == caller.grants)
 }
@@ -65,7 +71,7 @@ pub(super) fn is_unchanged(app: &App, caller: &KnownCaller, now: Wall) -> bool {
 pub(super) fn of_session(app: &App, session: &Session, now: Wall) -> Option<KnownCaller> {
     let of = session.subject();
     let grants = grants_of(app, &of, now)?;
-    Some(KnownCaller { proof: of.proof(), grants, session: Some(session.clone()), token: None })
+    Some(KnownCaller { proof: of.proof(), grants, session: Some(session.clone()), token: None, key: None })
 }
 
 /// What the owner of a session, or of a login link, may do now; `None` if its sessions have ended.

@@ -23,7 +23,13 @@ pub(crate) struct ProxyUser {
 impl ProxyUser {
     /// The person as a caller.
     pub(super) fn caller(self) -> KnownCaller {
-        KnownCaller { proof: Proof::Proxy(self.name), grants: self.grants, session: None, token: None }
+        KnownCaller {
+            proof: Proof::Proxy(self.name),
+            grants: self.grants,
+            session: None,
+            token: None,
+            key: None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel::SealKeys;
+use evenkeel::NodeIdentity;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -80,28 +80,30 @@ pub(super) fn print_authority(args: &AuthorityArgs) -> Result<(), CliError> {
 pub(super) fn rotate(args: &RotationArgs) -> Result<(), CliError> {
     let path = ClusterIdentity::path(args.identity.as_deref())?;
     let present = ClusterIdentity::read(&path)?;
-    let (seals, cipher) = (present.of_node().seals, present.secret_cipher());
+    let (own, cipher) = (present.of_node(), present.secret_cipher());
     let next = present.rotated(args.step, evenkeel::clock::now().wall)?;
     if args.step == RotationStep::Finish {
         for registry in &args.registry {
-            seal_anew(registry, &seals, &cipher)?;
+            seal_anew(registry, &own, &cipher)?;
         }
     }
     next.replace(&path)?;
-    output::line(&format!(
-        "{} is written: copy it to the cluster's other hosts, and take the next step when their nodes say in their logs that the \
-         identity has changed",
-        path.display()
-    ))
+    let next = match args.step {
+        RotationStep::Finish => {
+            "the rotation is done when their nodes say in their logs that the identity has changed"
+        }
+        _ => "take the next step when their nodes say in their logs that the identity has changed",
+    };
+    output::line(&format!("{} is written: copy it to the cluster's other hosts; {next}", path.display()))
 }
 
 /// Gives the entries of a registry seals of the new secret.
-fn seal_anew(registry: &str, seals: &SealKeys, cipher: &SecretCipher) -> Result<(), CliError> {
+fn seal_anew(registry: &str, identity: &NodeIdentity, cipher: &SecretCipher) -> Result<(), CliError> {
     let failed = |why: String| CliError::new(ExitKind::Failed, why);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|e| failed(format!("no runtime: {e}")))?;
     let done =
-        runtime.block_on(evenkeel::reseal::reseal(registry, seals, |secret| cipher.sealed_anew(secret)));
+        runtime.block_on(evenkeel::reseal::reseal(registry, identity, |secret| cipher.sealed_anew(secret)));
     runtime.shutdown_background();
     let done = done.map_err(|why| failed(format!("the registry's entries are not sealed anew: {why}")))?;
     let shown = &done.registry;

@@ -49,7 +49,14 @@ pub(super) fn list(reach: &ConnectArgs) -> Result<(), CliError> {
     for row in &found.jobs {
         let declared = toml::to_string(&json!({ "job": [&row.job] }))
             .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-        let UnsealedJobRow { name, revision, .. } = row;
+        let UnsealedJobRow { name, revision, job, .. } = row;
+        if job.name.to_string() != *name {
+            output::line(&format!(
+                "# the entry of job {name} is a copy of one of job {}: delete it with: evenkeel job delete {name}\n",
+                job.name
+            ))?;
+            continue;
+        }
         output::line(&format!(
             "{declared}\n# accept it with: evenkeel job accept {name} --revision {revision}\n"
         ))?;
@@ -63,7 +70,7 @@ pub(super) fn list(reach: &ConnectArgs) -> Result<(), CliError> {
 /// Makes jobs of entries.
 ///
 /// # Errors
-/// A request failed; entries before it are accepted.
+/// A request failed; entries before it are accepted, and where only an entry was refused, those after it, too.
 pub(super) fn accept(args: &AcceptArgs) -> Result<(), CliError> {
     let client = args.reach.client()?;
     if let (Some(name), Some(revision)) = (&args.name, args.revision) {
@@ -71,12 +78,21 @@ pub(super) fn accept(args: &AcceptArgs) -> Result<(), CliError> {
         let answer = accept_one(&client, &name, revision)?;
         return print_response(&args.reach, &answer, &format!("job {name} is accepted"));
     }
-    let jobs = found(&client)?.jobs;
-    for row in &jobs {
-        accept_one(&client, &row.name, row.revision)?;
+    let (mut accepted, mut refused) = (Vec::new(), None);
+    for row in found(&client)?.jobs {
+        match accept_one(&client, &row.name, row.revision) {
+            Ok(_) => accepted.push(row.name),
+            // The others do not depend on it.
+            Err(failure) if failure.exit == ExitKind::Conflict => {
+                output::print_message(&failure.message);
+                refused = Some(failure);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    let answer = json!({ "accepted": jobs.iter().map(|row| &row.name).collect::<Vec<_>>() });
-    print_response(&args.reach, &answer, &format!("accepted {}", counted(jobs.len(), "job")))
+    let text = format!("accepted {}", counted(accepted.len(), "job"));
+    print_response(&args.reach, &json!({ "accepted": accepted }), &text)?;
+    refused.map_or(Ok(()), Err)
 }
 
 fn accept_one(client: &ApiClient, name: &str, revision: u64) -> Result<Value, CliError> {

@@ -38,9 +38,10 @@ impl KeyRing {
         let _ = self.context.set(Box::new(context));
     }
 
-    /// Whether this is one of the keys. Compares in constant time.
-    pub(crate) fn is(&self, guess: &[u8]) -> bool {
-        self.each(|key| key.is(guess)).into_iter().any(|is| is)
+    /// Which of the keys this is, by its signature of a text; `None` if it is none. Compares in constant time.
+    pub(crate) fn signature_of(&self, guess: &[u8], text: &str) -> Option<String> {
+        let text = self.bound(text);
+        self.each(|key| key.is(guess).then(|| key.sign(&text))).into_iter().flatten().next()
     }
 
     /// The signature of a text, in hexadecimal digits.
@@ -91,12 +92,14 @@ mod tests {
         let before = ring.sign("text");
         ring.replace(key("old"), [key("new")]);
         assert_eq!(ring.sign("text"), before, "the new one signs nothing yet");
-        assert!(ring.is(b"old") && ring.is(b"new") && !ring.is(b"other"));
+        let known = |ring: &KeyRing, key: &[u8]| ring.signature_of(key, "text").is_some();
+        assert_eq!(ring.signature_of(b"old", "text"), Some(before.clone()));
+        assert!(known(&ring, b"new") && !known(&ring, b"other"));
         ring.replace(key("new"), [key("old")]);
         let after = ring.sign("text");
         assert!(after != before && ring.signed("text", &before) && ring.signed("text", &after));
         ring.replace(key("new"), []);
-        assert!(!ring.signed("text", &before) && ring.signed("text", &after) && !ring.is(b"old"));
+        assert!(!ring.signed("text", &before) && ring.signed("text", &after) && !known(&ring, b"old"));
     }
 
     #[test]

@@ -95,6 +95,10 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("secrets/nowhere%2Fs", r#"{"value":"hunter2"}"#, "refused"),
         ]),
         "DELETE /api/v1/secrets/{name}" => all(&[("secrets/s", "", "applied"), ("secrets/s", "", "refused")]),
+        "POST /api/v1/jobs/{name}/accept" => all(&[
+            ("jobs/j/accept", r#"{"revision":1}"#, "unchanged"),
+            ("jobs/nothing/accept", r#"{"revision":1}"#, "refused"),
+        ]),
         "PUT /api/v1/namespaces/{name}" => all(&[
             ("namespaces/team", r#"{"jobs_max":7}"#, "applied"),
             ("namespaces/team", r#"{"jobs_max":7}"#, "unchanged"),

@@ -180,6 +180,7 @@ fn no_request_fails_and_no_fire_is_lost_while_every_key_and_certificate_is_repla
     let made = pair.nodes[0].fed(&[&user[..], &[&pair.shown("key")]].concat(), "correct horse battery");
     assert!(made.status.success(), "{}", text(&made.stderr));
     let token = pair.ok(&["token", "create", "ci", "--role", "viewer"]);
+    fs::copy(pair.path("identity.json"), pair.path("former.json")).expect("copied");
     let (addresses, over) =
         (pair.nodes.iter().map(|node| node.address).collect::<Vec<_>>(), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
@@ -228,6 +229,11 @@ fn no_request_fails_and_no_fire_is_lost_while_every_key_and_certificate_is_repla
     });
     assert_eq!(failures.into_inner().expect("unlocked"), Vec::<String>::new());
     assert!(pair.ok(&["job", "unsealed", "-o", "json"]).contains("\"jobs\": []"), "every entry is known");
+    let [key, former] = ["key", "former.json"].map(|file| pair.shown(file));
+    let late = ["--cluster-key-file", &key, "--identity", &former];
+    let refused =
+        ServerProcess::command(pair.folder.path(), "late", &late).output().expect("evenkeel starts");
+    assert!(text(&refused.stderr).contains("before its secret was replaced"), "{}", text(&refused.stderr));
     for job in ["claimed", "dispatched"] {
         let runs = pair.ok(&["run", "list", "--job", job, "--limit", "1000", "-o", "json"]);
         let runs: serde_json::Value = serde_json::from_str(&runs).expect("JSON");

@@ -91,6 +91,28 @@ fn an_administrator_accepts_jobs_of_a_version_without_seals() {
     let refused = node.cli(&["job", "accept", "j", "--revision", &stale]);
     assert!(text(&refused.stderr).contains("written again since you looked"), "{}", text(&refused.stderr));
     assert!(node.ok(&["job", "accept", "--all"]).contains("accepted 1 job"));
+    let wrong = format!("sqlite:{}", folder.path().join("nowhere.db").display());
+    let identity = folder.path().join("identity.json").display().to_string();
+    let step = |args: &[&str]| {
+        run(&[&["cluster", "rotate-identity", "--identity", &identity, "--step"], args].concat())
+    };
+    assert!(step(&["trust"]).status.code() == Some(2), "there is no such identity yet");
+    let other =
+        ServerProcess::serve(folder.path(), "other", &["--identity", &identity, "--registry", "memory:"]);
+    assert!(step(&["trust"]).status.success() && step(&["sign"]).status.success());
+    for (registry, why) in [
+        (&wrong, "there is no registry"),
+        (&format!("sqlite:{}", folder.path().join("registry.db").display()), "no cluster with this identity"),
+    ] {
+        let refused = step(&["finish", "--registry", registry]);
+        assert!(
+            !refused.status.success() && text(&refused.stderr).contains(why),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    drop(other);
+    assert!(!folder.path().join("nowhere.db").exists());
     let fires = node.json(&["job", "list"]);
     assert!(fires[0]["next"].is_string(), "{fires}");
     assert_eq!(doctor(folder.path())["ok"], true);

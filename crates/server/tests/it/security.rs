@@ -103,7 +103,7 @@ fn a_body_without_end_is_refused() {
 fn where_there_is_a_key_every_caller_shows_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("key");
-    write_private(&key, "correct-horse-battery\nsecond line\n");
+    write_private(&key, "correct-horse-battery\n\nnotes\n");
     let key = key.display().to_string();
     let node = node(folder.path(), &["--cluster-key-file", &key]);
     let get = |path: &str, more: &str| {
