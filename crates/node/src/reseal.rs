@@ -83,28 +83,32 @@ pub async fn reseal(
         if txns.is_empty() {
             return Ok(done);
         }
-        for batch in txns.chunks(BATCH) {
-            for outcome in registry.commit(batch.to_vec()).await {
-                match outcome {
-                    TxnOutcome::Applied(_) => done.sealed += 1,
-                    // A node has written it meanwhile: the next round looks at it.
-                    TxnOutcome::Refused(_) => {}
-                    TxnOutcome::Unknown => {
-                        let why = registry
-                            .last_error()
-                            .map_or_else(|| "no answer".to_owned(), |why| why.to_string());
-                        return Err(RegistryError::Unavailable(format!(
-                            "not all entries are sealed anew ({why}): try again"
-                        )));
-                    }
-                }
-            }
-        }
+        done.sealed += write(&*registry, &txns).await?;
     }
     Err(RegistryError::Refused(
         "nodes go on to seal entries with the former key: give all of them the identity file first"
             .to_owned(),
     ))
+}
+
+/// Writes entries, and returns how many. One that a node has written meanwhile is left alone: the next round looks at it.
+async fn write(registry: &dyn Registry, txns: &[Txn]) -> Result<usize, RegistryError> {
+    let mut written = 0;
+    for batch in txns.chunks(BATCH) {
+        for outcome in registry.commit(batch.to_vec()).await {
+            match outcome {
+                TxnOutcome::Applied(_) => written += 1,
+                TxnOutcome::Refused(_) => {}
+                TxnOutcome::Unknown => {
+                    let why =
+                        registry.last_error().map_or_else(|| "no answer".to_owned(), |why| why.to_string());
+                    let text = format!("not all entries are sealed anew ({why}): try again");
+                    return Err(RegistryError::Unavailable(text));
+                }
+            }
+        }
+    }
+    Ok(written)
 }
 
 /// The change by which the cluster's entry says which secret is in use, if it does not yet; `None` if it is another cluster.
