@@ -114,7 +114,7 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "GROUP=ROLE", env = "EVENKEEL_GROUP_ROLE", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) group_role: Vec<String>,
-    /// A socket on which the node answers programs of its own user and of root without a key; the folder may be open to no other user
+    /// A socket on which the node answers programs of its own user and of root without a key; no other user may be able to write to its folder
     #[arg(long, value_name = "PATH", env = "EVENKEEL_SOCKET")]
     pub(crate) socket: Option<PathBuf>,
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
