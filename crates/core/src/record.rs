@@ -127,7 +127,7 @@ impl SpecRecord {
         }
     }
 
-    /// The same entry as one without a valid seal. A tombstone stays one: whoever can write it can delete the entry, too.
+    /// The same entry as one without a valid seal. A tombstone stays one: who can write it can delete the entry, too.
     #[must_use]
     pub fn unsealed(self) -> Self {
         match self {

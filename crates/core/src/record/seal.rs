@@ -94,11 +94,7 @@ mod tests {
         assert_eq!((marked.version(), marked.clone().live()), (7, None));
         assert_eq!(marked, SpecRecord::Unsealed(spec.into()));
         let deleted = encode(&SpecRecord::Deleted { version: 8 });
-        assert_eq!(
-            unsealed(&key, &deleted),
-            deleted,
-            "whoever can write a tombstone can delete the entry, too"
-        );
+        assert_eq!(unsealed(&key, &deleted), deleted, "who can write a tombstone can delete the entry, too");
         assert_eq!(&*unsealed(&key, b"{\"live\":"), b"{\"live\":");
     }
 }

@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(found(&own).await, live(4));
         let mut last = None;
         while last.as_ref() != Some(&live(4)) {
-            let heard = feed.next().await.unwrap().changes.pop().unwrap();
-            let record: SpecRecord = decode(&heard.entry.unwrap().value).unwrap();
+            let received = feed.next().await.unwrap().changes.pop().unwrap();
+            let record: SpecRecord = decode(&received.entry.unwrap().value).unwrap();
             assert!(
                 [live(1), live(2).unsealed(), live(3).unsealed(), live(4)].contains(&record),
                 "{record:?}"

@@ -105,7 +105,7 @@ fn make_place(place: &Path) -> io::Result<()> {
     fs::set_permissions(place, Permissions::from_mode(0o711))
 }
 
-/// Whether it is a folder that belongs to this user and that nobody else can change.
+/// Whether it is a folder that belongs to this user and that no other user can change.
 fn is_own(place: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(place)

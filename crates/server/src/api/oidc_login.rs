@@ -139,7 +139,7 @@ async fn finish(
     };
     let person = authentication::checked(app, from, compared).await;
     let person = person.map_err(|refusal| match &fault {
-        Some(fault) => with_page(refusal, &told(fault)),
+        Some(fault) => with_page(refusal, &shown_reason(fault)),
         None => {
             let text = audited::response_text(&refusal);
             with_page(refusal, &text)
@@ -199,11 +199,11 @@ fn failed(up: &str, fault: &OidcFault) -> Response {
         OidcFault::Refused(_) => StatusCode::UNAUTHORIZED,
         OidcFault::Unusable(_) => StatusCode::FORBIDDEN,
     };
-    (status, console::provider_failed_page(up, &told(fault))).into_response()
+    (status, console::provider_failed_page(up, &shown_reason(fault))).into_response()
 }
 
 /// What the person reads; the log has the rest.
-fn told(fault: &OidcFault) -> String {
+fn shown_reason(fault: &OidcFault) -> String {
     tracing::warn!("a login by the provider comes to nothing: {fault}");
     match fault {
         OidcFault::Unavailable(_) => {

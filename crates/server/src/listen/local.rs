@@ -54,7 +54,7 @@ impl LocalSocket {
             }
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
-        // Until here others may have connected, and whoever calls is looked at again.
+        // Until here others may have connected, and each caller is looked at again.
         fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(failed)?;
         let meta = fs::symlink_metadata(path).map_err(failed)?;
         Ok(Self { listener, path: path.to_owned(), file: (meta.dev(), meta.ino()) })

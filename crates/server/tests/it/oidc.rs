@@ -175,7 +175,7 @@ fn a_login_ends_in_the_browser_that_began_it_and_once() {
             "{path} {more}: {answer}"
         );
     };
-    // A page elsewhere that sends a browser here with its author's code logs it in as nobody.
+    // A page elsewhere that sends a browser here with its author's code does not log it in.
     refused(&of_other, &format!("{}\n{OPENED}", own.cookie), 400);
     refused(&back, OPENED, 400);
     refused(&back, &format!("{}x", own.cookie), 400);

@@ -8,8 +8,8 @@ use crate::process::{ServerProcess, run, text};
 
 fn doctor(folder: &Path) -> Value {
     let registry = format!("sqlite:{}", folder.join("registry.db").display());
-    let told = run(&["cluster", "doctor", "--registry", &registry, "-o", "json"]);
-    let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let printed = run(&["cluster", "doctor", "--registry", &registry, "-o", "json"]);
+    let found: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
     let finding = found.as_array().expect("a list").iter().find(|finding| finding["check"] == "seals");
     finding.expect("there are seals").clone()
 }
