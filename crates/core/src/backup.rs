@@ -16,8 +16,8 @@ use crate::ids::{CalendarName, JobName, Member, NodeName};
 use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
     Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NamespaceRecord, NodeIntent, NodeSwitches,
-    NotificationRecord, Plan, PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord,
-    decode, encode, split_seal,
+    NotificationRecord, PermitsRecord, Plan, RunState, ServingRecord, ShardRunState, SpecRecord,
+    TriggerRecord, decode, encode, split_seal,
 };
 use crate::registry::{DurabilityClass, LeaseId, Value};
 
@@ -126,8 +126,8 @@ fn map_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (K
                 run_states.chain(assignments).chain(&mut sharding.leader).for_each(see);
             }
         }),
-        Some(ParsedKey::Pool(_)) => rewritten(value, |pool: &mut PoolRecord| {
-            pool.permits.iter_mut().for_each(|permit| see(&mut permit.by))
+        Some(ParsedKey::Permits(_)) => rewritten(value, |record: &mut PermitsRecord| {
+            record.permits.iter_mut().for_each(|permit| see(&mut permit.by))
         }),
         Some(ParsedKey::RunState(_)) => rewritten(value, |run_state: &mut RunState| {
             run_state.open.iter_mut().flat_map(Attempt::members_mut).for_each(see)

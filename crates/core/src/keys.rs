@@ -6,10 +6,11 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use crate::ids::{
-    CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PoolName,
-    PrincipalName, SecretName,
+    CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PrincipalName,
+    SecretName,
 };
 use crate::principal::PrincipalKind;
+use crate::run_limit::RunLimit;
 
 /// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,10 +189,13 @@ pub fn cluster() -> Key {
     Key("cluster".into())
 }
 
-/// The permits of a pool.
+/// The permits of a pool, or of a namespace that limits its runs.
 #[must_use]
-pub fn pool(name: &PoolName) -> Key {
-    Key(format!("pool/{name}").into())
+pub fn permits(limit: &RunLimit) -> Key {
+    match limit {
+        RunLimit::Pool(name) => Key(format!("pool/{name}").into()),
+        RunLimit::Namespace(name) => Key(format!("permits/{name}").into()),
+    }
 }
 
 /// A calendar that jobs share.
@@ -264,8 +268,8 @@ pub enum ParsedKey {
     Cluster,
     /// See [`calendar`].
     Calendar(CalendarName),
-    /// See [`pool`].
-    Pool(PoolName),
+    /// See [`permits`].
+    Permits(RunLimit),
     /// See [`namespace`].
     Namespace(Namespace),
     /// See [`secret`].
@@ -319,7 +323,8 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         "load" => ParsedKey::Load(rest.parse().ok()?),
         "offline" => ParsedKey::Offline(rest.parse().ok()?),
         "calendar" => ParsedKey::Calendar(canonical(rest)?),
-        "pool" => ParsedKey::Pool(canonical(rest)?),
+        "pool" => ParsedKey::Permits(RunLimit::Pool(canonical(rest)?)),
+        "permits" => ParsedKey::Permits(RunLimit::Namespace(rest.parse().ok()?)),
         "secret" => ParsedKey::Secret(canonical(rest)?),
         "namespace" => ParsedKey::Namespace(rest.parse().ok()?),
         "notified" => ParsedKey::Notifications(canonical(rest)?),
@@ -347,6 +352,8 @@ mod tests {
 
     fn reads_every_key_back(job: &JobName) {
         let member: Member = "a@7".parse().unwrap();
+        let (pool, inside) =
+            (RunLimit::Pool("n/p".parse().unwrap()), RunLimit::Namespace("n".parse().unwrap()));
         for (key, parsed) in [
             (node(&member), ParsedKey::Node(member.clone())),
             (spec(job), ParsedKey::Spec(job.clone())),
@@ -370,7 +377,8 @@ mod tests {
             (settings(), ParsedKey::Settings),
             (cluster(), ParsedKey::Cluster),
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
-            (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
+            (permits(&pool), ParsedKey::Permits(pool.clone())),
+            (permits(&inside), ParsedKey::Permits(inside.clone())),
             (namespace(&"n".parse().unwrap()), ParsedKey::Namespace("n".parse().unwrap())),
             (secret(&"n/s".parse().unwrap()), ParsedKey::Secret("n/s".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),

@@ -34,6 +34,7 @@ pub mod record;
 pub mod registry;
 pub mod rule_context;
 pub mod rules;
+pub mod run_limit;
 pub mod schedule;
 pub mod settings;
 pub mod sharding_strategy;

@@ -22,8 +22,8 @@ mod membership;
 mod offered_runs;
 mod open_commands;
 mod peer_contacts;
+mod permit_waiters;
 mod planning_state;
-mod pool_waiters;
 mod registry_reads;
 mod sent_verdicts;
 
@@ -40,8 +40,8 @@ pub use membership::OwnMembership;
 pub use offered_runs::{OfferState, OfferedRuns, SentOffer};
 pub use open_commands::{CommandItem, ItemOutcome, OpenCommands, PendingCommand};
 pub use peer_contacts::{Contact, PeerContacts};
+pub use permit_waiters::PermitWaiters;
 pub use planning_state::{PlacedRun, PlanningState};
-pub use pool_waiters::PoolWaiters;
 pub(crate) use registry_reads::LISTING_PATIENCE;
 pub use registry_reads::RegistryReads;
 pub use sent_verdicts::SentVerdicts;
@@ -88,7 +88,7 @@ pub struct Local {
     /// Jobs due but without a slot, in a fair order: the first one gets the next slot.
     pub(crate) slot_waiters: FairQueue,
     /// Jobs that wait for a permit of a pool.
-    pub(crate) pool_waiters: PoolWaiters,
+    pub(crate) permit_waiters: PermitWaiters,
 }
 
 impl Local {
@@ -115,7 +115,7 @@ impl Local {
             announced: AnnouncedEvents::default(),
             checks: JobChecks::default(),
             slot_waiters: FairQueue::default(),
-            pool_waiters: PoolWaiters::default(),
+            permit_waiters: PermitWaiters::default(),
         }
     }
 
@@ -231,13 +231,13 @@ impl Local {
     /// Takes a job that is looked at from the queues. It keeps only the place that this look asks for.
     pub(crate) fn leave_queues(&mut self, job: JobId) {
         self.slot_waiters.leave(job);
-        self.pool_waiters.forget(job);
+        self.permit_waiters.forget(job);
     }
 
     /// Ends a step in the queues.
     pub(crate) fn settle_queues(&mut self) {
         self.slot_waiters.settle();
-        self.pool_waiters.settle();
+        self.permit_waiters.settle();
     }
 
     /// Clears the state of the life that the lease carried. Returns whether the node was a member in it.
@@ -254,7 +254,7 @@ impl Local {
         self.verdicts.clear();
         self.reads.end_reading();
         self.slot_waiters = FairQueue::default();
-        self.pool_waiters.clear();
+        self.permit_waiters.clear();
         self.peers.end_life();
         self.planning.clear();
         self.offers.clear();

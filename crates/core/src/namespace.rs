@@ -1,4 +1,5 @@
-//! Namespaces: each owns jobs, calendars and pools, whose names are unique inside it, and may limit their number.
+//! Namespaces: each owns jobs, calendars and pools, whose names are unique inside it, and may limit how many jobs it holds and how many runs
+//! execute at once.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,6 +7,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Namespace;
+use crate::run_limit::RUN_LIMIT_MAX;
 
 /// The longest description in bytes.
 const DESCRIPTION_MAX: usize = 4_096;
@@ -22,6 +24,9 @@ pub struct NamespaceSettings {
     /// How many jobs it may hold, disabled ones too; any number when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs_max: Option<u32>,
+    /// How many of its runs may execute at once, in the whole cluster; any number when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_max: Option<u32>,
 }
 
 /// An invalid namespace. Its display says the field and what is allowed.
@@ -54,6 +59,11 @@ impl NamespaceSettings {
         }
         if self.jobs_max == Some(0) {
             return fail("jobs_max is 0: give 1 or more, or leave it out for any number");
+        }
+        if self.runs_max.is_some_and(|max| !(1..=RUN_LIMIT_MAX).contains(&max)) {
+            return fail(&format!(
+                "runs_max allows 1 to {RUN_LIMIT_MAX}: give such a number, or leave it out for any number of runs"
+            ));
         }
         Ok(())
     }

@@ -236,7 +236,7 @@ impl Node {
         let clocks_agree = off.is_none_or(|by| by <= local.settings.max_clock_skew);
         // Jobs that wait for something else were last looked at while the clocks agreed or did not.
         if local.checks.note_trust(lease.until(), clocks_agree) {
-            local.pool_waiters.open_all();
+            local.permit_waiters.open_all();
             local.checks.check_all(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
@@ -276,7 +276,7 @@ impl Node {
             self.local.slot_waiters.remove(*id);
             self.local.checks.remove(*id);
         }
-        for id in self.local.pool_waiters.take() {
+        for id in self.local.permit_waiters.take() {
             focus.push(id);
             self.local.checks.remove(id);
         }
@@ -295,8 +295,8 @@ impl Node {
         for id in &out.served {
             self.local.slot_waiters.served(self.view.job(*id).priority(), *id);
         }
-        for (pool, id) in &out.permits {
-            self.local.pool_waiters.served(pool, self.view.job(*id).priority(), *id);
+        for (limit, id) in &out.permits {
+            self.local.permit_waiters.served(limit, self.view.job(*id).priority(), *id);
         }
     }
 
@@ -308,7 +308,7 @@ impl Node {
     fn has_more(&self) -> bool {
         let local = &self.local;
         let slots = !local.slot_waiters.is_empty() && self.free_slots() > 0;
-        !local.checks.is_empty() || slots || local.pool_waiters.has_more() || local.commands.must_recheck()
+        !local.checks.is_empty() || slots || local.permit_waiters.has_more() || local.commands.must_recheck()
     }
 
     fn wake_for_jobs(&self, now: Now, wake: &mut EarliestWake) {

@@ -27,7 +27,7 @@ mod namespace;
 mod notification;
 mod outcomes;
 mod peers;
-mod pool;
+mod permits;
 mod principal;
 mod seal;
 mod secret;
@@ -46,7 +46,7 @@ pub use peers::{
     BeatRecord, ClusterSettings, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planner,
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
 };
-pub use pool::{PoolPermit, PoolRecord};
+pub use permits::{PermitsRecord, RunPermit};
 pub use principal::PrincipalRecord;
 pub use seal::{SEAL_BYTES, split_seal, unsealed, with_seal};
 pub use secret::{SealedSecret, SecretRecord};

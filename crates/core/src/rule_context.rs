@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use crate::commit_kind::CommitKind;
 use crate::due::{FORGOTTEN, MisfirePolicy};
 use crate::effect::{Event, Run, StopReason, Verdict};
-use crate::ids::{LockName, Member, PoolName, RunId};
+use crate::ids::{LockName, Member, RunId};
 use crate::input::CommandId;
 use crate::job::Delivery;
 use crate::keys::Key;
@@ -16,6 +16,7 @@ use crate::lease::LeaseProof;
 use crate::local::{CommitScope, ItemOutcome, Local, PlacedRun, Waiter};
 use crate::record::RunState;
 use crate::registry::{Guard, Revision, Txn, Value};
+use crate::run_limit::RunLimit;
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{JobId, JobTerms, JobView, MemberState, View};
 
@@ -77,8 +78,8 @@ pub enum RuleAction {
     JobSpread(JobId),
     /// Look at this job when a slot is free, in its turn.
     JobAwaitsSlot(Waiter),
-    /// Look at this job when this pool may have a free permit; its run is due then. Whether the job was first in line.
-    JobAwaitsPermit(PoolName, JobId, Wall, bool),
+    /// Look at this job when this limit may have a free permit; its run is due then. Whether the job was first in line.
+    JobAwaitsPermit(RunLimit, JobId, Wall, bool),
     /// Step again no later than this.
     Wake(Mono, &'static str),
     /// Everything is handed over.
@@ -94,8 +95,8 @@ pub struct RuleOutput {
     pub claimed: usize,
     /// The jobs that take those slots, each once, also where it takes several.
     pub served: Vec<JobId>,
-    /// The jobs that take permits of pools.
-    pub permits: Vec<(PoolName, JobId)>,
+    /// The jobs that take permits, with the limits.
+    pub permits: Vec<(RunLimit, JobId)>,
     /// How many transactions of this step a fire's start waits for.
     pub paced: usize,
     /// The run states that the first writes of firing's transactions write: they need not be decoded again.
@@ -273,10 +274,11 @@ impl RuleOutput {
         self.note_turn(id);
     }
 
-    /// A fire or an attempt is claimed with a commit of this kind. A job in a pool takes its slot, and its turn, only with its permit.
+    /// A fire or an attempt is claimed with a commit of this kind. A job that needs
+    /// permits takes its slot, and its turn, only with them.
     pub fn claim(&mut self, view: &View, id: JobId, kind: CommitKind) {
         self.claimed += usize::from(kind.takes_slot());
-        if !view.is_pooled(id) {
+        if view.run_limits(id).is_empty() {
             self.note_turn(id);
         }
     }

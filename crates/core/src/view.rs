@@ -33,8 +33,8 @@ mod namespace_index;
 mod namespaces;
 mod notify;
 mod packed_spec;
-mod pool_index;
-mod pools;
+mod permit_index;
+mod permits;
 mod sharded;
 mod sharded_index;
 mod sorted_names;
@@ -98,7 +98,7 @@ pub struct View {
     planned_runs: dispatched_index::PlannedRuns,
     peers: cluster_index::ClusterEntries,
     calendars: calendar_index::CalendarIndex,
-    pools: pool_index::PoolIndex,
+    permits: permit_index::PermitIndex,
     namespaces: namespace_index::NamespaceIndex,
     /// The notification settings of the jobs that have any.
     notify: BTreeMap<JobId, Box<Notify>>,
@@ -148,7 +148,7 @@ impl View {
             planned_runs: dispatched_index::PlannedRuns::default(),
             peers: cluster_index::ClusterEntries::default(),
             calendars: calendar_index::CalendarIndex::default(),
-            pools: pool_index::PoolIndex::default(),
+            permits: permit_index::PermitIndex::default(),
             namespaces: namespace_index::NamespaceIndex::default(),
             notify: BTreeMap::new(),
             watched: BTreeSet::new(),
@@ -166,7 +166,7 @@ impl View {
         self.forget_plans();
         self.forget_loads_read();
         self.open = 0;
-        self.pools.begin_life();
+        self.permits.begin_life();
         self.own_locks.clear();
     }
 

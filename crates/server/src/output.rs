@@ -95,14 +95,17 @@ impl TableRow for CalendarRow {
 }
 
 impl TableRow for NamespaceRow {
-    const HEADS: &'static [&'static str] = &["name", "jobs", "limit", "calendars", "running", "description"];
+    const HEADS: &'static [&'static str] =
+        &["name", "jobs", "jobs max", "calendars", "running", "runs max", "description"];
     fn cells(&self) -> Vec<String> {
+        let limit = |max: Option<u32>| max.map_or_else(|| "-".to_owned(), |max| max.to_string());
         vec![
             self.name.clone(),
             self.jobs.to_string(),
-            self.jobs_max.map_or_else(|| "-".to_owned(), |max| max.to_string()),
+            limit(self.jobs_max),
             self.calendars.to_string(),
             self.running.to_string(),
+            limit(self.runs_max),
             or_dash(Some(&self.description)),
         ]
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Ticket, Verdict};
-use evenkeel_core::ids::{JobName, LockName, Member, NodeName, RunId, Token};
+use evenkeel_core::ids::{JobName, LockName, Member, Namespace, NodeName, RunId, Token};
 use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::{Change, Txn};
 use evenkeel_core::time::Mono;
@@ -232,6 +232,8 @@ pub struct InvariantChecker {
     lock_tokens: BTreeMap<(LockName, Token), Member>,
     peers: peer_track::PeerTrack,
     calendars: stored_calendars::StoredCalendars,
+    /// How many runs of each namespace may go on at once, where that is limited.
+    runs_max: BTreeMap<Namespace, u32>,
     /// The layouts that each member's program knows.
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
@@ -255,6 +257,7 @@ impl InvariantChecker {
             lock_tokens: BTreeMap::new(),
             peers: peer_track::PeerTrack::default(),
             calendars: stored_calendars::StoredCalendars::new(),
+            runs_max: BTreeMap::new(),
             knows: BTreeMap::new(),
             gone: BTreeSet::new(),
             removed: BTreeSet::new(),

@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::PoolName;
 
-/// The most runs of one pool that may execute at once: each has its permit in one entry.
-pub(super) const AT_MOST_MAX: u32 = 500;
-
 /// The pool of a job, and its limit. A [`JobFile`](super::JobFile) has the pool's name as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a pool, like { name = \"db\", limit = 3 }")]

@@ -7,10 +7,10 @@ use super::dataflow::{Dataflow, FETCH_MAX, INTERVAL_MAX, THREADS_MAX};
 use super::http::Http;
 use super::notify::Notify;
 use super::overlap::{CONCURRENT_RUNS_MAX, Overlap, QUEUE_MAX};
-use super::pool::AT_MOST_MAX;
 use super::span_text::SpanText;
 use super::{CATCH_UP_MAX, JobError, JobFile, Placement, SPEC_BYTES_MAX};
 use crate::due::CatchUp;
+use crate::run_limit::RUN_LIMIT_MAX;
 use crate::shards::SHARDS_MAX;
 
 impl JobFile {
@@ -181,9 +181,9 @@ impl JobFile {
 
     pub(super) fn validate_pool(&self) -> Result<(), String> {
         let Some(pool) = &self.pool else { return Ok(()) };
-        if pool.limit == 0 || pool.limit > AT_MOST_MAX {
+        if pool.limit == 0 || pool.limit > RUN_LIMIT_MAX {
             return Err(format!(
-                "pool.limit is {}, allowed are 1 to {AT_MOST_MAX}: a job that is not to run is disabled",
+                "pool.limit is {}, allowed are 1 to {RUN_LIMIT_MAX}: a job that is not to run is disabled",
                 pool.limit
             ));
         }

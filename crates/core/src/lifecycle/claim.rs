@@ -32,15 +32,16 @@ pub(crate) enum ClaimSlot {
 
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it
 /// starts; but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. A
-/// run that waits for a permit of its pool takes none, and gets both at once.
+/// run that waits for permits takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
     (local.settings.slots as usize).saturating_sub(taken_slots(view, local))
 }
 
-/// How many slots are taken. The run that a pending commit ends counts until the commit is answered.
+/// How many slots are taken. The run that a pending commit ends counts until the commit is answered. A run that started
+/// before its job, or its namespace, had a limit has no permit, and yet its slot: so no fewer than execute.
 fn taken_slots(view: &View, local: &Local) -> usize {
-    let open = view.open_count().saturating_sub(view.awaiting_permit());
+    let open = view.open_count().saturating_sub(view.awaiting_permit()).max(local.runs.executing_others());
     open + local.commits.claims() + local.runs.executing_shards()
 }
 
@@ -79,7 +80,7 @@ impl JobRuns<'_> {
         kind
     }
 
-    /// Those of these runs for which the job's pool, if it is in one, has a permit; for the others the job is looked at
+    /// Those of these runs that have permits of all limits that the job counts in; for the others the job is looked at
     /// when it may have one. A deleted job (`None`) is in no pool.
     pub(crate) fn admitted(
         &self,

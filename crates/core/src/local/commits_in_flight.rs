@@ -8,10 +8,11 @@ use super::commit_counts::CommitCounts;
 use super::commit_pacer::CommitPacer;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
-use crate::ids::{LockName, Member, NodeName, Operation, PoolName, RunId};
+use crate::ids::{LockName, Member, NodeName, Operation, RunId};
 use crate::input::CommandId;
 use crate::record::RunState;
 use crate::registry::Txn;
+use crate::run_limit::RunLimit;
 use crate::time::{Millis, Mono};
 use crate::view::JobId;
 
@@ -43,8 +44,19 @@ pub enum CommitScope {
     Drained,
     /// The lead of the cluster.
     Serving,
-    /// The permits of a pool.
-    Pool(PoolName),
+    /// The permits of these limits.
+    Permits(Vec<RunLimit>),
+}
+
+impl CommitScope {
+    /// The limits whose permits a commit of this scope writes.
+    #[must_use]
+    pub fn limits(&self) -> &[RunLimit] {
+        match self {
+            Self::Permits(limits) => limits,
+            _ => &[],
+        }
+    }
 }
 
 /// A commit in flight.
@@ -76,6 +88,8 @@ pub struct CommitsInFlight {
     pending: BTreeMap<Ticket, Box<PendingCommit>>,
     /// Their scopes.
     scopes: BTreeSet<CommitScope>,
+    /// The limits whose permits they write, each written by one.
+    permits: BTreeSet<RunLimit>,
     /// How many there are of each kind.
     counts: CommitCounts,
     /// Those whose outcome is unknown, by when to send them again.
@@ -93,6 +107,7 @@ impl Default for CommitsInFlight {
         Self {
             pending: BTreeMap::new(),
             scopes: BTreeSet::new(),
+            permits: BTreeSet::new(),
             counts: CommitCounts::default(),
             unknown: BTreeSet::new(),
             pacer: CommitPacer::default(),
@@ -108,6 +123,7 @@ impl CommitsInFlight {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.scopes.insert(commit.scope.clone());
+        self.permits.extend(commit.scope.limits().iter().cloned());
         self.counts.begin(commit.kind);
         commit.among = self.counts.paced();
         self.pending.insert(ticket, Box::new(commit));
@@ -119,6 +135,9 @@ impl CommitsInFlight {
         let commit = self.pending.remove(&ticket)?;
         self.unknown.retain(|(_, of)| *of != ticket);
         self.scopes.remove(&commit.scope);
+        commit.scope.limits().iter().for_each(|limit| {
+            self.permits.remove(limit);
+        });
         if commit.kind.is_paced() {
             self.pacer.answered(now - commit.since, commit.among);
         }
@@ -173,10 +192,15 @@ impl CommitsInFlight {
         !self.is_busy(scope) && self.refused.get(scope) != Some(txn)
     }
 
-    /// Whether a commit of this scope is in flight.
+    /// Whether a commit of this scope is in flight, or one that writes the same permits.
     #[must_use]
     pub fn is_busy(&self, scope: &CommitScope) -> bool {
-        self.scopes.contains(scope)
+        self.scopes.contains(scope) || scope.limits().iter().any(|limit| self.permits.contains(limit))
+    }
+
+    /// Whether a commit in flight writes the permits of this limit.
+    pub(crate) fn writes_permits(&self, limit: &RunLimit) -> bool {
+        self.permits.contains(limit)
     }
 
     /// The scopes of the commits in flight.

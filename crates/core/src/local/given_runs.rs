@@ -35,10 +35,10 @@ impl Given {
         self.ended.is_none()
     }
 
-    /// How it is counted, if it belongs to a sharded job: whether it executes. Then it takes a slot that no claim has
-    /// taken for it.
-    fn counts(&self) -> Option<bool> {
-        self.sharded.then_some(self.is_executing())
+    /// How it is counted: whether it belongs to a sharded job, and whether it executes. A shard's run takes a slot that no
+    /// claim has taken for it.
+    fn counts(&self) -> (bool, bool) {
+        (self.sharded, self.is_executing())
     }
 }
 
@@ -72,6 +72,8 @@ pub struct GivenRuns {
     shard_counts: BTreeMap<JobId, ShardRunCounts>,
     /// How many are of sharded jobs and still execute.
     executing_shards: usize,
+    /// How many others still execute.
+    executing_others: usize,
 }
 
 impl GivenRuns {
@@ -155,10 +157,20 @@ impl GivenRuns {
         self.executing_shards
     }
 
-    /// Updates the counts of sharded jobs.
-    fn count(&mut self, job: JobId, executes: Option<bool>, more: bool) {
-        let Some(executes) = executes else { return };
+    /// How many runs of other jobs execute.
+    pub(crate) fn executing_others(&self) -> usize {
+        self.executing_others
+    }
+
+    /// Updates the counts.
+    fn count(&mut self, job: JobId, (sharded, executes): (bool, bool), more: bool) {
         let by = |n: &mut usize| *n = if more { *n + 1 } else { *n - 1 };
+        if !sharded {
+            if executes {
+                by(&mut self.executing_others);
+            }
+            return;
+        }
         let counts = self.shard_counts.entry(job).or_default();
         by(if executes { &mut counts.running } else { &mut counts.ended });
         if executes {

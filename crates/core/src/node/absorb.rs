@@ -150,7 +150,7 @@ impl Node {
                 self.local.reads.list_by(now.mono + RETRY);
             }
         }
-        touched.pools.iter().for_each(|pool| self.local.pool_waiters.open(pool));
+        touched.limits.iter().for_each(|limit| self.local.permit_waiters.open(limit));
         if touched.dispatched {
             self.local.planning.spread_soon(now.mono);
         }
@@ -165,7 +165,7 @@ impl Node {
         if touched.nodes {
             self.note_nodes(now, effects);
             self.local.commits.forget_all_refused();
-            self.local.pool_waiters.open_all();
+            self.local.permit_waiters.open_all();
             self.local.checks.check_all(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
             if self.local.availability.note_drain(drained) || self.holds_misfits() {
@@ -255,7 +255,8 @@ impl Node {
                 let Some(pending) = self.conclude(now, ticket) else { return };
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.absorb_change(now.mono, &found);
-                let explained = landed || !touched.jobs.is_empty() || touched.nodes;
+                let explained =
+                    landed || !touched.jobs.is_empty() || !touched.limits.is_empty() || touched.nodes;
                 self.touch(now, touched, effects);
                 self.sound_alarm(&pending, effects);
                 if landed {
@@ -282,9 +283,11 @@ impl Node {
             CommitScope::Item(ask, n) => self.local.commands.end_commit(ask, n),
             // A node that was releasing the lead, or taking it, may plan from here on or not any more.
             CommitScope::Serving => self.local.checks.check_all(self.view.dispatched()),
-            CommitScope::Pool(ref pool) => {
-                self.local.pool_waiters.open(pool);
-                self.local.checks.check_all(self.view.permit_holders(pool));
+            CommitScope::Permits(ref limits) => {
+                for limit in limits {
+                    self.local.permit_waiters.open(limit);
+                    self.local.checks.check_all(self.view.permit_holders(limit));
+                }
             }
             _ => {}
         }

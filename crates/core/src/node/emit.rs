@@ -186,12 +186,12 @@ impl Node {
                 // Until there is a slot another node may have taken it.
                 self.local.offers.read_overdue_again(waiter.id);
             }
-            RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
+            RuleAction::JobAwaitsPermit(limit, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
                 let waiter = Waiter { priority, due, again: Wall::MAX, id };
                 match was_first {
-                    true => self.local.pool_waiters.wait_as_first(pool, waiter),
-                    false => self.local.pool_waiters.wait(pool, waiter),
+                    true => self.local.permit_waiters.wait_as_first(limit, waiter),
+                    false => self.local.permit_waiters.wait(limit, waiter),
                 }
             }
             RuleAction::Reread(id, at) => {

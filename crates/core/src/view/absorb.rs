@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 use super::known_entry::{EntryUpdate, newer};
 use super::packed_spec::PackedSpec;
 use super::{GroupId, JobId, KnownEntry, MemberState, View};
-use crate::ids::{JobName, LockName, Member, NodeName, PoolName};
+use crate::ids::{JobName, LockName, Member, NodeName};
 use crate::job::{Placement, Priority};
 use crate::keys::{Key, ParsedKey, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Change, ChangeBatch, Revision};
+use crate::run_limit::RunLimit;
 use crate::time::Mono;
 
 /// The effects of a batch of changes on the view.
@@ -30,7 +31,7 @@ pub struct ViewChanges {
     /// Whether anything of the cluster as a whole changed.
     pub peers: bool,
     /// Pools that may have another free permit.
-    pub pools: BTreeSet<PoolName>,
+    pub limits: BTreeSet<RunLimit>,
     /// Entries that could not be read.
     pub unreadable: Vec<Key>,
     /// Entries without a valid seal, which count for nothing.
@@ -80,7 +81,7 @@ impl View {
         gone.extend(self.locks.keys().map(crate::keys::lock));
         gone.extend(self.peers.keys());
         gone.extend(self.calendars.keys());
-        gone.extend(self.pools.keys());
+        gone.extend(self.permits.keys());
         gone.extend(self.namespaces.keys());
         gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
@@ -128,7 +129,7 @@ impl View {
             ParsedKey::Lock(name) => self.absorb_lock(name, change, touched),
             ParsedKey::Plan(job) => self.absorb_plan(&job, change, touched),
             ParsedKey::Calendar(name) => self.absorb_calendar(name, change, touched),
-            ParsedKey::Pool(name) => self.absorb_pool(name, change, touched),
+            ParsedKey::Permits(limit) => self.absorb_permits(limit, change, touched),
             ParsedKey::Namespace(name) => self.absorb_namespace(name, change, touched),
             other => self.absorb_peers(other, change, touched),
         }
@@ -143,7 +144,7 @@ impl View {
                 if self.members.remove(&member).is_none() {
                     return;
                 }
-                touched.pools.extend(self.pools_of(&member));
+                touched.limits.extend(self.limits_of(&member));
             }
             EntryUpdate::Put(entry) => {
                 let Some(info) = decode(&entry.value) else {
@@ -236,8 +237,7 @@ impl View {
             state.priority = priority;
             state.versions.0 = version;
         });
-        self.pools.declare(id, pool);
-        self.note_opened(id);
+        self.declare_limits(id, job, live, pool);
         let record = record.flatten();
         self.set_calendars(
             id,

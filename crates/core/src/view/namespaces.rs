@@ -6,6 +6,7 @@ use crate::ids::Namespace;
 use crate::keys;
 use crate::record::{NamespaceRecord, NamespaceSpec, decode};
 use crate::registry::{Change, Guard};
+use crate::run_limit::RunLimit;
 
 impl View {
     /// The declared namespaces, by name; `default` is among them only where it was declared.
@@ -68,6 +69,7 @@ impl View {
     }
 
     pub(super) fn absorb_namespace(&mut self, name: Namespace, change: &Change, touched: &mut ViewChanges) {
+        let before = self.runs_max(&name);
         match newer(self.namespace_entry(&name).map(|entry| entry.revision), change) {
             EntryUpdate::Stale => return,
             EntryUpdate::Gone(revision) => {
@@ -79,8 +81,15 @@ impl View {
                 if record.is_none() {
                     touched.unreadable.push(change.key.clone());
                 }
-                self.namespaces.entries.insert(name, KnownEntry::present(record, entry.revision));
+                self.namespaces.entries.insert(name.clone(), KnownEntry::present(record, entry.revision));
             }
+        }
+        let after = self.runs_max(&name);
+        if before.is_some() != after.is_some() {
+            self.limit_namespace(&name, after.is_some());
+        }
+        if before.or(after).is_some() {
+            touched.limits.insert(RunLimit::Namespace(name));
         }
         touched.peers = true;
     }

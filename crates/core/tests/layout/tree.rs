@@ -14,6 +14,7 @@ use evenkeel_core::node::Spread;
 use evenkeel_core::overlap::SkippedSpan;
 use evenkeel_core::principal::PrincipalKind;
 use evenkeel_core::record::*;
+use evenkeel_core::run_limit::RunLimit;
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::{Millis, Wall};
@@ -122,7 +123,7 @@ fn keys() -> Vec<LayoutLine> {
         keys::cluster(),
         keys::calendar(&calendar),
         keys::notifications(&job),
-        keys::pool(&"p".parse().expect("a name")),
+        keys::permits(&RunLimit::Pool("p".parse().expect("a name"))),
         keys::principal(PrincipalKind::User, &"ann@example.org".parse().expect("a name")),
         keys::principal(PrincipalKind::Token, &"ci".parse().expect("a name")),
         keys::secret(&"s".parse().expect("a name")),
@@ -136,23 +137,18 @@ fn keys() -> Vec<LayoutLine> {
         keys::count(&node, &namespaced),
         keys::notifications(&namespaced),
         keys::calendar(&"team-a/c".parse().expect("a name")),
-        keys::pool(&"team-a/p".parse().expect("a name")),
+        keys::permits(&RunLimit::Pool("team-a/p".parse().expect("a name"))),
+        keys::permits(&RunLimit::Namespace("team-a".parse().expect("a name"))),
         keys::secret(&"team-a/s".parse().expect("a name")),
     ];
     let _complete = |it: ParsedKey| match it {
-        ParsedKey::Node(_)
-        | ParsedKey::Spec(_)
-        | ParsedKey::Assignment(_)
-        | ParsedKey::Triggers(_)
-        | ParsedKey::RunState(_) => (),
-        ParsedKey::ShardRunState(..)
-        | ParsedKey::Switches(..)
-        | ParsedKey::Intent(_)
-        | ParsedKey::Lock(_) => (),
+        ParsedKey::Node(_) | ParsedKey::Spec(_) | ParsedKey::Assignment(_) | ParsedKey::Triggers(_) => (),
+        ParsedKey::RunState(_) | ParsedKey::ShardRunState(..) | ParsedKey::Switches(..) => (),
+        ParsedKey::Intent(_) | ParsedKey::Lock(_) => (),
         ParsedKey::Plan(_) | ParsedKey::Beat(_) | ParsedKey::Load(_) | ParsedKey::Count(..) => (),
         ParsedKey::Strike(..) | ParsedKey::Offline(_) | ParsedKey::Serving | ParsedKey::Settings => (),
         ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) => (),
-        ParsedKey::Pool(_) | ParsedKey::Namespace(_) => (),
+        ParsedKey::Permits(_) | ParsedKey::Namespace(_) => (),
         ParsedKey::Principal(..) | ParsedKey::Secret(_) => (),
     };
     assert!(all.iter().chain(&namespaced).all(|key| parse(key).is_some()));
@@ -279,8 +275,8 @@ fn job() -> Vec<LayoutLine> {
         line("job/triggers-taken-back", TriggerRecord { requests: vec![back] }),
         line(
             "pool",
-            PoolRecord {
-                permits: vec![PoolPermit { run: run(Fire::Due(AT)), by: member(), limit: 3 }],
+            PermitsRecord {
+                permits: vec![RunPermit { run: run(Fire::Due(AT)), by: member(), limit: 3 }],
                 seq: 6,
             },
         ),
@@ -302,6 +298,7 @@ fn job() -> Vec<LayoutLine> {
                     name: "team-a".parse().expect("a name"),
                     description: "d".into(),
                     jobs_max: Some(7),
+                    runs_max: Some(3),
                 },
                 version: 2,
                 last: Some(CreatedJob { job: "team-a/j".parse().expect("a name"), version: 3 }),

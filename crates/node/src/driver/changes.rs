@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 /// command, a parameter, an address or a header may hold a secret.
 const PUBLIC_FIELDS: &[&str] = &[
     "jobs_max",
+    "runs_max",
     "schedule",
     "timezone",
     "dst",

@@ -31,6 +31,7 @@ struct NamespaceBody {
     #[serde(default)]
     description: String,
     jobs_max: Option<u32>,
+    runs_max: Option<u32>,
 }
 
 pub(super) async fn list(
@@ -81,7 +82,7 @@ pub(super) async fn put(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(name) = name?;
-    let NamespaceBody { name: written, description, jobs_max } = if body.is_empty() {
+    let NamespaceBody { name: written, description, jobs_max, runs_max } = if body.is_empty() {
         read_body(b"{}", ReadTarget::Namespace)?
     } else {
         read_body(&body, ReadTarget::Namespace)?
@@ -90,7 +91,7 @@ pub(super) async fn put(
         let text = format!("the body is of namespace {written}, the address of {name}: send it there");
         return Err(ApiError::invalid(text));
     }
-    let settings = NamespaceSettings { name, description, jobs_max };
+    let settings = NamespaceSettings { name, description, jobs_max, runs_max };
     match asked.ask(&app, Command::Namespace(Box::new(settings))).await {
         Answer::Namespace(name, applied) => Ok(Json(json!({ "name": name, "applied": applied }))),
         other => done(other),
@@ -125,6 +126,7 @@ fn row(view: &View, name: &Namespace) -> NamespaceRow {
         name: name.to_string(),
         jobs: view.jobs_in(name),
         jobs_max: spec.and_then(|spec| spec.namespace.jobs_max),
+        runs_max: view.runs_max(name),
         calendars: view.calendars_in(name),
         running: 0,
         version: spec.map_or(0, |spec| spec.version),

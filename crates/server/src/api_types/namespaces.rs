@@ -11,6 +11,8 @@ pub(crate) struct NamespaceRow {
     pub(crate) jobs: usize,
     /// The limit of that number; none for any number.
     pub(crate) jobs_max: Option<u32>,
+    /// How many of its runs may execute at once; none for any number.
+    pub(crate) runs_max: Option<u32>,
     /// The number of its calendars.
     pub(crate) calendars: usize,
     /// The number of its runs that run now.

@@ -47,20 +47,23 @@ pub(crate) struct NamespaceSettingsArgs {
     description: Option<String>,
     /// How many jobs it may hold, disabled ones too; `none` for any number
     #[arg(long, value_name = "N", value_parser = limit)]
-    jobs_max: Option<JobLimit>,
+    jobs_max: Option<NumberLimit>,
+    /// How many of its runs may execute at once, in the whole cluster, at most 500; `none` for any number
+    #[arg(long, value_name = "N", value_parser = limit)]
+    runs_max: Option<NumberLimit>,
     #[command(flatten)]
     reach: ConnectArgs,
 }
 
 /// A limit as the command line gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobLimit(Option<u32>);
+pub(crate) struct NumberLimit(Option<u32>);
 
-fn limit(text: &str) -> Result<JobLimit, String> {
+fn limit(text: &str) -> Result<NumberLimit, String> {
     match text {
-        "none" | "0" => Ok(JobLimit(None)),
+        "none" | "0" => Ok(NumberLimit(None)),
         number => match number.parse() {
-            Ok(number) => Ok(JobLimit(Some(number))),
+            Ok(number) => Ok(NumberLimit(Some(number))),
             Err(_) => Err(format!("{text:?} is no number: give 1 or more, or none for any number")),
         },
     }
@@ -127,10 +130,12 @@ fn put(
     settings: &NamespaceSettingsArgs,
     found: Option<NamespaceRow>,
 ) -> Result<(), CliError> {
-    let (description, jobs_max) = found.map_or_else(Default::default, |row| (row.description, row.jobs_max));
+    let (description, jobs_max, runs_max) =
+        found.map_or_else(Default::default, |row| (row.description, row.jobs_max, row.runs_max));
     let body = json!({
         "description": settings.description.clone().unwrap_or(description),
         "jobs_max": settings.jobs_max.map_or(jobs_max, |limit| limit.0),
+        "runs_max": settings.runs_max.map_or(runs_max, |limit| limit.0),
     });
     let answer: Value = client.put(&path(&settings.name), &body)?;
     let applied = answer["applied"].as_str().unwrap_or("applied");
@@ -143,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_number_or_none() {
-        assert_eq!(limit("7"), Ok(JobLimit(Some(7))));
-        assert_eq!([limit("none"), limit("0")], [Ok(JobLimit(None)), Ok(JobLimit(None))]);
+        assert_eq!(limit("7"), Ok(NumberLimit(Some(7))));
+        assert_eq!([limit("none"), limit("0")], [Ok(NumberLimit(None)), Ok(NumberLimit(None))]);
         assert!(limit("many").is_err() && limit("-1").is_err());
     }
 }

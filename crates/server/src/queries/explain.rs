@@ -14,13 +14,14 @@ mod waiting;
 
 use evenkeel::{Handle, RunStateError};
 use evenkeel_core::capacity::Capacity;
-use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
-use evenkeel_core::job::{Job, Placement, Pool};
+use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, RunId};
+use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::run_limit::RunLimit;
 use evenkeel_core::time::Wall;
 
 pub(crate) use super::lookup::HistoryFaults;
 use crate::api_types::{ExplanationRow, moment, zone};
-use context::{ExplainContext, REPORTED_MAX, gather};
+use context::{ExplainContext, KnownLimit, REPORTED_MAX, gather};
 pub(crate) use run::run;
 pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
 
@@ -39,7 +40,7 @@ pub(crate) async fn job(
     explanation.fact("enabled", job.enabled);
     explanation.fact("paused", known.spec.paused);
     known.explain_nodes(&mut explanation);
-    known.explain_pool(&mut explanation);
+    known.explain_limits(&mut explanation);
     known.explain_troubles(&mut explanation);
     absent::explain(handle, &known, &mut explanation).await;
     let waits = match job.placement.kind() {
@@ -104,45 +105,47 @@ impl ExplainContext {
         explanation.point("nodes", "", text);
     }
 
-    /// Explains which runs have permits of its pool, if it has one.
-    fn explain_pool(&self, explanation: &mut ExplanationRow) {
-        let Some(Pool { name, limit }) = &self.job().pool else { return };
-        let permits = &self.pool.permits;
-        let (most, taken) = (self.pool.limit(*limit), permits.len());
-        explanation.fact("pool", name);
-        explanation.fact("pool_at_most", most);
-        explanation.fact("pool_runs", permits.iter().map(|permit| &permit.run).collect::<Vec<_>>());
-        let first =
-            permits.iter().take(REPORTED_MAX).map(|permit| format!("{} on {}", permit.run, permit.by.node));
-        let first = first.collect::<Vec<_>>().join(", ");
-        let more = taken.saturating_sub(REPORTED_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let text = match taken {
-            0 => format!("none of the {most} runs that may go on at once in pool {name} does"),
-            _ if taken >= most => {
-                format!("pool {name} is full, so a run waits until one of these {taken} ends: {first}{more}")
-            }
-            _ => {
-                format!("{taken} of the {most} runs that may go on at once in pool {name} do: {first}{more}")
-            }
-        };
-        explanation.point("pool", "pools", text);
-    }
-
-    /// The pool in which a run of a node waits for a permit, if it does.
-    fn permit_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
-        let sits = || self.pool.permits.iter().any(|permit| permit.run == *run && permit.by == *by);
-        self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
-    }
-
-    /// Why a claimed run waits for a permit.
-    fn permit_wanted(&self, pool: &PoolName) -> String {
-        let first: Vec<_> =
-            self.pool.permits.iter().take(REPORTED_MAX).map(|permit| permit.run.to_string()).collect();
-        match first.as_slice() {
-            [] => format!("it waits for a permit of pool {pool}"),
-            first => format!("it waits for a permit of pool {pool}, where these go on: {}", first.join(", ")),
+    /// Explains which runs have permits, by each limit that its runs count in.
+    fn explain_limits(&self, explanation: &mut ExplanationRow) {
+        for KnownLimit { limit, most, permits } in &self.limits {
+            let runs = permits.iter().map(|permit| &permit.run).collect::<Vec<_>>();
+            let about = match limit {
+                RunLimit::Pool(name) => {
+                    explanation.fact("pool", name);
+                    explanation.fact("pool_at_most", most);
+                    explanation.fact("pool_runs", runs);
+                    "pool"
+                }
+                RunLimit::Namespace(_) => {
+                    explanation.fact("namespace_runs_max", most);
+                    explanation.fact("namespace_runs", runs);
+                    "namespace"
+                }
+            };
+            let first = permits.iter().take(REPORTED_MAX);
+            let first = first.map(|permit| format!("{} on {}", permit.run, permit.by.node));
+            let first = first.collect::<Vec<_>>().join(", ");
+            let taken = permits.len();
+            let more = taken.saturating_sub(REPORTED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let text = match taken {
+                0 => format!("none of the {most} runs that may go on at once in {limit} does"),
+                _ if taken >= *most => {
+                    format!("{limit} is full, so a run waits until one of these {taken} ends: {first}{more}")
+                }
+                _ => {
+                    format!("{taken} of the {most} runs that may go on at once in {limit} do: {first}{more}")
+                }
+            };
+            explanation.point(about, "pools", text);
         }
+    }
+
+    /// The first limit of which a run of a node waits for a permit, if it does.
+    fn permit_of(&self, run: &RunId, by: &Member) -> Option<&KnownLimit> {
+        let has =
+            |known: &KnownLimit| known.permits.iter().any(|permit| permit.run == *run && permit.by == *by);
+        self.limits.iter().find(|known| !has(known))
     }
 
     /// Explains which eligible nodes' histories take no entries.

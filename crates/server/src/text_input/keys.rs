@@ -52,7 +52,7 @@ impl ReadTarget {
             (Self::Settings, _) => "keys and values, as name = \"n1\"",
             (Self::Jobs, _) => "an object, as {\"jobs\": [{\"name\": …}]}",
             (Self::Calendar, _) => "an object, as {\"name\": …, \"days\": […]}",
-            (Self::Namespace, _) => "an object, as {\"description\": …, \"jobs_max\": 100}",
+            (Self::Namespace, _) => "an object, as {\"description\": …, \"jobs_max\": 100, \"runs_max\": 20}",
             (Self::Body, _) => "an object",
         }
     }
@@ -158,6 +158,7 @@ const KEYS: &[(&str, &str)] = &[
     ("namespace.name", "1 to 63 of A-Z a-z 0-9 . _ -, as the address has it"),
     ("namespace.description", "a text"),
     ("namespace.jobs_max", "a number, 1 or more, or null"),
+    ("namespace.runs_max", "a number, 1 to 500, or null"),
     ("calendar.days", "a list of days, as [\"12-25\", \"2026-12-24..2027-01-01\"]"),
     ("calendar.weekdays", "a list of weekdays, as [\"sat\", \"mon-fri\"]"),
     ("calendar.windows", "a list of hours, as [\"mon-fri 09:00..17:00\"]"),

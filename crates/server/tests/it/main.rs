@@ -64,6 +64,7 @@ mod spread;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
 mod storage;
+mod streams;
 mod switches;
 mod terminal;
 mod tls;

@@ -20,7 +20,8 @@ pool = { name = "disk", limit = 1 }
 command = ["/bin/sh", "-c", "echo $EVENKEEL_NAMESPACE $EVENKEEL_JOB"]
 "#;
 
-/// The exit codes for what does not exist, and for what contradicts what stands.
+/// The exit codes for what is invalid, for what does not exist, and for what contradicts what stands.
+const INVALID: i32 = 5;
 const NOT_FOUND: i32 = 4;
 const CONFLICT: i32 = 6;
 
@@ -226,6 +227,15 @@ fn limits_and_deletions_are_refused(node: &ServerProcess) {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = node.json(&["namespace", "show", "team-a"]);
     assert_eq!((&shown["jobs"], &shown["jobs_max"]), (&json!(3), &Value::Null));
+
+    let said = refused(node, &["namespace", "set", "team-a", "--runs-max", "501"], INVALID);
+    assert!(said.contains("runs_max allows 1 to 500"), "{said}");
+    node.ok(&["namespace", "set", "team-a", "--runs-max", "3"]);
+    node.ok(&["namespace", "set", "team-a", "--description", "billing"]);
+    assert_eq!(node.json(&["namespace", "show", "team-a"])["runs_max"], json!(3), "it stays");
+    let uncounted = "[[job]]\nname = \"u\"\nplacement = \"sharded\"\nmonitor_execution = false\ncommand = [\"/bin/true\"]\n";
+    let output = node.fed(&["-n", "team-a", "job", "apply", "-f", "-"], uncounted);
+    assert_eq!(output.status.code(), Some(CONFLICT), "{}", text(&output.stderr));
 
     let held = refused(node, &["namespace", "delete", "team-a"], CONFLICT);
     assert!(held.contains("namespace team-a holds 3 jobs and 1 calendar: delete them first"), "{held}");

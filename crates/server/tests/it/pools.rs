@@ -1,4 +1,4 @@
-//! Pools, on real nodes.
+//! Pools, and namespaces that limit their runs, on real nodes.
 
 use serde_json::Value;
 
@@ -19,23 +19,37 @@ fn most(spans: &[(String, String)]) -> usize {
 /// proves: I55
 #[test]
 fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_together() {
+    two_of_six_run_at_once("default", "pool = { name = \"db\", limit = 2 }\n", "pool db");
+}
+
+/// proves: I55
+#[test]
+fn of_the_jobs_of_a_namespace_no_more_run_at_once_than_it_allows_on_all_nodes_together() {
+    two_of_six_run_at_once("team-a", "", "namespace team-a");
+}
+
+/// Runs six jobs of a namespace, with this line in each declaration, where this limit allows two runs at once.
+fn two_of_six_run_at_once(namespace: &str, line: &str, limit: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let a = ServerProcess::serve(folder.path(), "a", &[]);
     let b = ServerProcess::serve(folder.path(), "b", &[]);
+    if line.is_empty() {
+        a.ok(&["namespace", "create", namespace, "--runs-max", "2"]);
+    }
     let held = folder.path().join("held").display().to_string();
     let job = |n: usize| {
         format!(
-            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", limit = 2 }}\nshell = true\n\
-             command = \"until test -e {held}; do sleep 0.1; done\"\n"
+            "[[job]]\nname = \"j{n}\"\n{line}shell = true\ncommand = \"until test -e {held}; do sleep 0.1; done\"\n"
         )
     };
-    let applied = a.fed(&["job", "apply", "-f", "-"], &(0..6).map(job).collect::<String>());
+    let jobs: String = (0..6).map(job).collect();
+    let applied = a.fed(&["-n", namespace, "job", "apply", "-f", "-"], &jobs);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
-    (0..6).for_each(|n| drop(a.ok(&["job", "run", &format!("j{n}")])));
-    let rows = || a.json(&["run", "list"]).as_array().expect("a list").clone();
-    let said = until("the pool is full", || {
-        let said = a.ok(&["explain", "job", "j0"]);
-        said.contains("pool db is full").then_some(said)
+    (0..6).for_each(|n| drop(a.ok(&["-n", namespace, "job", "run", &format!("j{n}")])));
+    let rows = || a.json(&["-n", namespace, "run", "list"]).as_array().expect("a list").clone();
+    let said = until("no more may run", || {
+        let said = a.ok(&["-n", namespace, "explain", "job", "j0"]);
+        said.contains(&format!("{limit} is full")).then_some(said)
     });
     assert!(said.contains("waits until one of these 2 ends"), "{said}");
     let running = |row: &Value| row["state"] == "running";

@@ -14,7 +14,7 @@ use evenkeel_core::store::Store;
 
 use super::{
     CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, MemberOnHost, RecordedVerdicts,
-    sharding,
+    pools, sharding,
 };
 
 /// Whether a later incarnation of this member's node is a member.
@@ -69,6 +69,7 @@ impl InvariantChecker {
                 ParsedKey::Triggers(job) => self.requested(act, &job, decode(value)),
                 ParsedKey::Lock(lock) => self.lock_written(act, &lock, decode(value), lives),
                 ParsedKey::Calendar(name) => self.calendar_written(act, &name, decode(value)),
+                ParsedKey::Namespace(name) => self.namespace_written(name, decode(value)),
                 ParsedKey::Switches(node, job) => self.switched(node, job, decode(value)),
                 _ => {}
             }
@@ -119,7 +120,7 @@ impl InvariantChecker {
                 book.note_nodes(act.at, &spec.job.node_selector);
                 book.unmonitored = !spec.job.placement.is_monitored();
                 book.retry.clone_from(&spec.job.retry);
-                book.pool.clone_from(&spec.job.pool);
+                book.limits = pools::limits_of(&spec.job, &self.runs_max);
                 book.spec = Some(*spec);
                 book.deleted = None;
                 book.put_under(&self.calendars);

@@ -1,11 +1,13 @@
-//! Checks pools: how many runs physically run in each.
+//! Checks limits of runs: how many runs physically run in each pool, and in each namespace that limits its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::Run;
-use evenkeel_core::ids::{NodeName, PoolName, RunId};
+use evenkeel_core::ids::{Namespace, NodeName, RunId};
+use evenkeel_core::job::Job;
 use evenkeel_core::keys::{ParsedKey, parse};
-use evenkeel_core::record::{PoolRecord, decode};
+use evenkeel_core::record::{NamespaceRecord, PermitsRecord, decode};
+use evenkeel_core::run_limit::RunLimit;
 
 use super::{Invariant, InvariantChecker, JobTrack};
 use crate::world::SimWorld;
@@ -15,9 +17,10 @@ const BETWEEN: i64 = 1_000;
 
 /// The permits and slots that waiting runs of a world at rest need and that are not free.
 pub(super) struct PoolWaits {
-    /// When a run of each pool last started, in the world's time.
-    started: BTreeMap<PoolName, i64>,
-    permitted: BTreeSet<RunId>,
+    /// When a run of each limit last started, in the world's time.
+    started: BTreeMap<RunLimit, i64>,
+    /// The limits of each run that has a permit.
+    permitted: BTreeSet<(RunLimit, RunId)>,
     /// The nodes without a free slot.
     full: BTreeSet<NodeName>,
 }
@@ -27,13 +30,17 @@ impl PoolWaits {
         let books = || world.checker().jobs().values();
         let mut started = BTreeMap::new();
         for book in books() {
-            let (Some(pool), Some((at, _))) = (&book.pool, &book.started) else { continue };
-            let last = started.entry(pool.name.clone()).or_insert(*at);
-            *last = *at.max(last);
+            let Some((at, _)) = &book.started else { continue };
+            for limit in book.limits.keys() {
+                let last = started.entry(limit.clone()).or_insert(*at);
+                *last = *at.max(last);
+            }
         }
-        let pools = world.store().entries().filter(|(key, _)| matches!(parse(key), Some(ParsedKey::Pool(_))));
-        let permits =
-            pools.filter_map(|(_, entry)| decode::<PoolRecord>(&entry.value)).flat_map(|pool| pool.permits);
+        let permits = world.store().entries().filter_map(|(key, entry)| {
+            let Some(ParsedKey::Permits(limit)) = parse(key) else { return None };
+            let permits = decode::<PermitsRecord>(&entry.value)?.permits;
+            Some(permits.into_iter().map(move |permit| (limit.clone(), permit.run)))
+        });
         let is_full = |name: &&NodeName| {
             let slots = world.node(name).map_or(0, |node| node.local().settings().slots as usize);
             let going = books().map(|book| book.going_on(name)).sum::<usize>();
@@ -43,7 +50,7 @@ impl PoolWaits {
         };
         Self {
             started,
-            permitted: permits.map(|permit| permit.run).collect(),
+            permitted: permits.flatten().collect(),
             full: world.names().filter(is_full).cloned().collect(),
         }
     }
@@ -51,9 +58,10 @@ impl PoolWaits {
     /// Whether a run may be open for long on a node: it has no free slot, or the run has no permit and others had one
     /// since then. One that allows few concurrent runs may wait for ever while others come and go.
     pub(super) fn keep_waiting(&self, (run, book): (&RunId, &JobTrack), on: &NodeName, since: i64) -> bool {
-        let Some(pool) = &book.pool else { return false };
-        let moves = self.started.get(&pool.name).is_some_and(|last| *last >= since);
-        self.full.contains(on) || (moves && !self.permitted.contains(run))
+        let moves = |limit: &RunLimit| self.started.get(limit).is_some_and(|last| *last >= since);
+        let lacks = |limit: &RunLimit| !self.permitted.contains(&(limit.clone(), run.clone()));
+        let waits = book.limits.keys().any(|limit| moves(limit) && lacks(limit));
+        waits || (self.full.contains(on) && !book.limits.is_empty())
     }
 }
 
@@ -71,15 +79,36 @@ impl JobTrack {
 }
 
 impl InvariantChecker {
-    /// Checks at a start on a node that the pool's limit holds with the new run.
-    pub(super) fn check_pool(&mut self, at: i64, name: &NodeName, run: &Run) {
+    /// Notes how many runs of a namespace may go on at once.
+    pub(super) fn namespace_written(&mut self, name: Namespace, record: Option<NamespaceRecord>) {
+        let max = record.and_then(|record| record.live()?.namespace.runs_max);
+        match max {
+            Some(max) => self.runs_max.insert(name, max),
+            None => self.runs_max.remove(&name),
+        };
+    }
+
+    /// Checks at a start on a node that all limits hold with the new run.
+    pub(super) fn check_limits(&mut self, at: i64, name: &NodeName, run: &Run) {
         let book = self.jobs.entry(run.id.job.clone()).or_default();
         book.started = Some((at, name.clone()));
-        let Some(pool) = book.pool.clone() else { return };
-        let of_pool = |book: &&JobTrack| book.pool.as_ref().is_some_and(|other| other.name == pool.name);
-        let others: usize = self.jobs.values().filter(of_pool).map(JobTrack::running_count).sum();
-        self.findings.test(at, Invariant::I55, others < pool.limit as usize, || {
-            format!("{} started on {name} while {others} runs went on in {pool:?}", run.id)
-        });
+        for (limit, most) in book.limits.clone() {
+            let beside = self.jobs.values().filter(|book| book.limits.contains_key(&limit));
+            let others: usize = beside.map(JobTrack::running_count).sum();
+            self.findings.test(at, Invariant::I55, others < most as usize, || {
+                format!(
+                    "{} started on {name} while {others} runs of at most {most} went on in {limit}",
+                    run.id
+                )
+            });
+        }
     }
+}
+
+/// How many runs may go on at once, by each limit that the runs of a job count in.
+pub(super) fn limits_of(job: &Job, runs_max: &BTreeMap<Namespace, u32>) -> BTreeMap<RunLimit, u32> {
+    let pool = job.pool.iter().map(|pool| (RunLimit::Pool(pool.name.clone()), pool.limit));
+    let of = |name: &&Namespace| name.as_str() == job.name.namespace();
+    let max = runs_max.keys().find(of).map(|name| (RunLimit::Namespace(name.clone()), runs_max[name]));
+    pool.chain(max).collect()
 }

@@ -36,7 +36,7 @@ impl InvariantChecker {
         }
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
         self.check_fit(at, name, run);
-        self.check_pool(at, name, run);
+        self.check_limits(at, name, run);
         self.check_past(at, run);
         let Self { findings, jobs, past, .. } = self;
         let book = jobs.entry(run.id.job.clone()).or_default();

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, Shard, Token};
 use evenkeel_core::input::RunOutcome;
-use evenkeel_core::job::{Delivery, Placement, Pool, Retry, Spec};
+use evenkeel_core::job::{Delivery, Placement, Retry, Spec};
 use evenkeel_core::labels::NodeSelector;
 use evenkeel_core::record::{Assignment, Plan, RunState};
+use evenkeel_core::run_limit::RunLimit;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 
@@ -32,8 +33,8 @@ pub(crate) struct JobTrack {
     pub unmonitored: bool,
     /// The retry policy, also of a job that was deleted; nor does the workload change that.
     pub retry: Option<Retry>,
-    /// Its pool; nor that.
-    pub pool: Option<Pool>,
+    /// How many runs may go on at once, by each limit that its runs count in; nor that.
+    pub limits: BTreeMap<RunLimit, u32>,
     /// When a run of it last started, in the world's time, and on which node.
     pub started: Option<(i64, NodeName)>,
     /// The latest node selectors of earlier declarations, and until when they applied, in the world's time.

@@ -3,7 +3,7 @@
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{PoolRecord, decode, encode};
+use evenkeel_core::record::{PermitsRecord, decode, encode};
 use evenkeel_core::time::Now;
 
 use super::commits::declarations;
@@ -26,10 +26,10 @@ impl Mutation for CountsOwnPermits {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
         let me = node.member();
         for entry in
-            heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Pool(_))))
+            heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Permits(_))))
         {
             if let Some(entry) = &mut entry.entry
-                && let Some(mut pool) = decode::<PoolRecord>(&entry.value)
+                && let Some(mut pool) = decode::<PermitsRecord>(&entry.value)
             {
                 pool.permits.retain(|permit| Some(&permit.by) == me.as_ref());
                 entry.value = encode(&pool);

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use super::decision::{ItemDecision, answer, refuse, rewritten};
 use crate::commit_kind::CommitKind;
-use crate::ids::{Namespace, Namespaced, counted};
+use crate::ids::{JobName, Namespace, Namespaced, counted};
 use crate::input::{Answer, ApplyResult, Refusal};
 use crate::job::{Job, Spec};
 use crate::keys::{self, Key};
@@ -50,6 +50,12 @@ pub(super) fn declare(ctx: &RuleContext<'_>, namespace: &NamespaceSettings) -> I
     let old = ctx.view.namespace(&namespace.name);
     if old.is_some_and(|old| old.namespace == *namespace) {
         return answer(Answer::Namespace(namespace.name.clone(), ApplyResult::Unchanged));
+    }
+    if namespace.runs_max.is_some()
+        && let Some(job) = unmonitored_in(ctx, &namespace.name)
+    {
+        let text = format!("namespace {}: {}", namespace.name, uncounted(&job));
+        return refuse(Refusal::Conflict, text);
     }
     let kind = if old.is_some() { CommitKind::UpdateNamespace } else { CommitKind::CreateNamespace };
     let (namespace, last) = (namespace.clone(), old.and_then(|old| old.last.clone()));
@@ -102,6 +108,7 @@ pub(super) fn admit_job(
     (job, version): (&Job, u64),
     writes: &mut NamespaceWrites,
 ) -> Result<NamespacePass, ItemDecision> {
+    may_count(ctx, job)?;
     if let Some(old) = old {
         let anew = job.enabled && !old.job.enabled;
         return if anew {
@@ -141,6 +148,32 @@ pub(super) fn may_enable(ctx: &RuleContext<'_>, job: &Job) -> Result<(), ItemDec
         Some(max) => Err(full(ctx, &namespace, max, &job.name)),
         None => Ok(()),
     }
+}
+
+/// Refuses a job whose runs cannot be counted where the number of runs is limited.
+fn may_count(ctx: &RuleContext<'_>, job: &Job) -> Result<(), ItemDecision> {
+    let Ok(namespace) = job.name.namespace().parse::<Namespace>() else { return Ok(()) };
+    if job.placement.is_monitored() || ctx.view.runs_max(&namespace).is_none() {
+        return Ok(());
+    }
+    let text =
+        format!("job {}: namespace {namespace} has a runs_max: {}", job.name.full(), uncounted(&job.name));
+    Err(refuse(Refusal::Conflict, text))
+}
+
+/// A living job of a namespace whose runs cannot be counted, if there is one.
+fn unmonitored_in(ctx: &RuleContext<'_>, namespace: &Namespace) -> Option<JobName> {
+    let inside = |name: &JobName| name.namespace() == namespace.as_str();
+    let jobs = ctx.view.ids().map(|id| ctx.job(id)).filter(|job| job.is_sharded() && inside(job.name()));
+    let mut specs = jobs.filter_map(|job| job.spec());
+    specs.find(|spec| !spec.job.placement.is_monitored()).map(|spec| spec.job.name.clone())
+}
+
+fn uncounted(job: &JobName) -> String {
+    format!(
+        "the runs of {} cannot be counted, since no node learns when they end: it takes monitor_execution = true",
+        job.full()
+    )
 }
 
 fn full(ctx: &RuleContext<'_>, namespace: &Namespace, max: u32, job: &impl Namespaced) -> ItemDecision {

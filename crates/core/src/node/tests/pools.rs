@@ -1,9 +1,13 @@
 //! Jobs that are not to run all at once.
 
+use alloc::boxed::Box;
+
 use super::*;
 use crate::job::{Delivery, Overlap, Placement, Pool, Retry};
 use crate::keys;
-use crate::record::{PoolPermit, PoolRecord, decode};
+use crate::namespace::NamespaceSettings;
+use crate::record::{PermitsRecord, RunPermit, decode};
+use crate::run_limit::RunLimit;
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Dispatched, Placement::Sharded];
 
@@ -13,9 +17,13 @@ fn pooled(name: &str, limit: u32, placement: Placement) -> JobFile {
 }
 
 impl TestCluster {
-    fn permits(&self) -> Vec<PoolPermit> {
-        let entry = self.store.read(&[keys::pool(&"db".parse().unwrap())]).pop().unwrap().entry;
-        entry.map(|entry| decode::<PoolRecord>(&entry.value).unwrap().permits).unwrap_or_default()
+    fn permits(&self) -> Vec<RunPermit> {
+        self.permits_of(&RunLimit::Pool("db".parse().unwrap()))
+    }
+
+    fn permits_of(&self, limit: &RunLimit) -> Vec<RunPermit> {
+        let entry = self.store.read(&[keys::permits(limit)]).pop().unwrap().entry;
+        entry.map(|entry| decode::<PermitsRecord>(&entry.value).unwrap().permits).unwrap_or_default()
     }
 
     /// How many runs go on.
@@ -180,4 +188,107 @@ fn two_pools_and_one_slot_are_no_knot() {
         assert_eq!(world.most_at_once(20_000), 1, "{placement:?}");
         assert_eq!(world.starts.len(), 8, "{placement:?}");
     }
+}
+
+fn team(runs_max: Option<u32>) -> Command {
+    let settings = NamespaceSettings::new("team".parse().unwrap());
+    Command::Namespace(Box::new(NamespaceSettings { runs_max, ..settings }))
+}
+
+fn of_team() -> RunLimit {
+    RunLimit::Namespace("team".parse().unwrap())
+}
+
+/// A job without a pool, due at 5 s.
+fn plain(name: &str, placement: Placement) -> JobFile {
+    JobFile { placement, ..job(name, "at 1970-01-01T00:00:05") }
+}
+
+/// proves: I55
+#[test]
+fn a_namespace_limits_the_runs_of_its_jobs_and_of_no_others() {
+    for placement in PLACEMENTS {
+        let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b", "c"]) };
+        world.run(1_500);
+        world.send_command("a", team(Some(2)));
+        let inside = (0..5).map(|n| plain(&alloc::format!("team/j{n}"), placement));
+        let outside = (0..3).map(|n| plain(&alloc::format!("j{n}"), placement));
+        world.send_command("b", Command::Apply(inside.chain(outside).collect()));
+        assert_eq!(world.most_at_once(15_000), 5, "{placement:?}: two of the team's and all of the others");
+        assert_eq!(world.starts.len(), 8, "{placement:?}");
+        assert_eq!(world.permits_of(&of_team()), [], "{placement:?}: all are given back");
+    }
+}
+
+/// proves: I55
+#[test]
+fn a_run_waits_for_its_pool_and_its_namespace_and_keeps_no_permit_while_it_waits() {
+    for placement in PLACEMENTS {
+        // Two of the team's jobs share a pool with a job of another namespace.
+        let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b"]) };
+        world.run(1_500);
+        world.send_command("a", team(Some(1)));
+        let shared = |name: &str| JobFile {
+            pool: Some(Pool { name: "default/db".parse().unwrap(), limit: 2 }),
+            ..plain(name, placement)
+        };
+        let jobs = ["team/x", "team/y", "team/z", "other"].map(shared);
+        world.send_command("a", Command::Apply(jobs.into()));
+        world.run(5_500 - world.now);
+        assert_eq!(world.going(), 2, "{placement:?}: one of the team's, and the other");
+        assert_eq!((world.permits().len(), world.permits_of(&of_team()).len()), (2, 1), "{placement:?}");
+        assert_eq!(world.most_at_once(15_000), 2, "{placement:?}");
+        assert_eq!(world.starts.len(), 4, "{placement:?}");
+        assert_eq!((world.permits(), world.permits_of(&of_team())), ([].into(), [].into()), "{placement:?}");
+    }
+}
+
+/// proves: I55
+#[test]
+fn a_namespace_whose_limit_is_raised_or_lifted_lets_waiting_runs_go_at_once() {
+    for (raised, most) in [(Some(3), 3), (None, 6)] {
+        let mut world = TestCluster { takes: 4_000, ..TestCluster::with(&["a", "b"]) };
+        world.run(1_500);
+        world.send_command("a", team(Some(1)));
+        let jobs = (0..6).map(|n| plain(&alloc::format!("team/j{n}"), Placement::Claimed));
+        world.send_command("a", Command::Apply(jobs.collect()));
+        world.run(5_500 - world.now);
+        assert_eq!(world.going(), 1);
+        world.send_command("b", team(raised));
+        world.run(1_000);
+        assert_eq!(world.going(), most, "{raised:?}");
+    }
+}
+
+/// proves: I55
+#[test]
+fn runs_from_before_the_limit_keep_their_slots_and_are_not_counted() {
+    let mut world = TestCluster { takes: 3_000, ..TestCluster::default() };
+    world.add(Settings { slots: 3, ..settings("a") });
+    world.run(1_500);
+    world.send_command("a", team(None));
+    let due = |name: &str, at: &str| job(name, &alloc::format!("at 1970-01-01T00:00:0{at}"));
+    let jobs = [due("team/x", "5"), due("team/y", "5"), due("u", "6"), due("v", "7.5")];
+    world.send_command("a", Command::Apply(jobs.into()));
+    world.run(5_500 - world.now);
+    world.send_command("a", team(Some(1)));
+    assert_eq!(world.most_at_once(2_400), 3, "there are three slots");
+    assert_eq!(world.permits_of(&of_team()), []);
+    world.run(10_000);
+    assert_eq!(world.starts.len(), 4);
+}
+
+/// proves: I55
+#[test]
+fn a_limit_and_a_job_whose_runs_cannot_be_counted_exclude_each_other() {
+    let mut world = TestCluster::with(&["a"]);
+    world.run(1_500);
+    let uncounted = |name: &str| JobFile { monitor_execution: false, ..plain(name, Placement::Sharded) };
+    let refused = |answer: Answer| matches!(answer, Answer::Refused(Refusal::Conflict, text) if text.contains("monitor_execution = true"));
+    world.send_command("a", team(None));
+    world.send_command("a", Command::Apply([uncounted("team/j")].into()));
+    assert!(refused(world.send_command("a", team(Some(1)))), "the job is there");
+    world.send_command("a", Command::Delete("team/j".parse().unwrap()));
+    world.send_command("a", team(Some(1)));
+    assert!(refused(world.send_command("a", Command::Apply([uncounted("team/k")].into()))));
 }

@@ -58,8 +58,7 @@ fn a_secret_belongs_to_its_namespace() {
     let mut cluster = TestCluster::with(&["a"]);
     cluster.run(3_000);
     assert!(refused(&cluster.set_secret("a", secret("team/s", 1, "x")), Refusal::NotFound));
-    let team =
-        NamespaceSettings { name: "team".parse().unwrap(), description: String::new(), jobs_max: None };
+    let team = NamespaceSettings::new("team".parse().unwrap());
     cluster.send_command("a", Command::Namespace(Box::new(team)));
     assert_eq!(cluster.set_secret("a", secret("team/s", 1, "x")), Answer::Done);
     assert_eq!(cluster.secret("a", "s"), None);

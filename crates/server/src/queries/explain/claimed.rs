@@ -4,7 +4,7 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Attempt, RunState};
 use evenkeel_core::time::{Millis, Wall};
 
-use super::context::{ExplainContext, WaitingRun};
+use super::context::{ExplainContext, KnownLimit, WaitingRun};
 use crate::api_types::{ExplanationRow, moment};
 
 pub(super) fn explain(
@@ -61,8 +61,8 @@ fn going_on(known: &ExplainContext, open: &Attempt) -> (&'static str, String) {
     }
     match open.starts_at() <= known.now {
         _ if !known.lives(by) => ("claims", taken_over(by)),
-        true if let Some(pool) = known.permit_of(&run, by) => {
-            ("pools", format!("run {run} is claimed by {} and waits for a permit of pool {pool}", by.node))
+        true if let Some(KnownLimit { limit, .. }) = known.permit_of(&run, by) => {
+            ("pools", format!("run {run} is claimed by {} and waits for a permit of {limit}", by.node))
         }
         true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
         false => (
@@ -142,8 +142,8 @@ pub(super) fn waiting(known: &ExplainContext, run_state: Option<&RunState>) -> V
         .iter()
         .filter(|open| open.wait.is_none() && open.starts_at() <= known.now && known.lives(&open.by));
     let without_permit = without_permit.filter_map(|open| {
-        let pool = known.permit_of(&id(known, open), &open.by)?;
-        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (known.permit_wanted(pool), true)))
+        let awaited = known.permit_of(&id(known, open), &open.by)?.awaited();
+        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (awaited, true)))
     });
     let mut waits: Vec<WaitingRun> = without_permit.collect();
     let obstacle = obstacle(known, run_state);

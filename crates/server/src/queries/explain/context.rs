@@ -8,8 +8,9 @@ use evenkeel_core::ids::{CalendarName, Fire, JobName, Member, NodeName, Shard};
 use evenkeel_core::job::Spec;
 use evenkeel_core::lifecycle;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, LoadRecord, PoolRecord, ServingRecord, Sharding, TriggerRequest,
+    BeatRecord, ClusterSettings, LoadRecord, RunPermit, ServingRecord, Sharding, TriggerRequest,
 };
+use evenkeel_core::run_limit::RunLimit;
 use evenkeel_core::schedule::CalendarFilter;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{DISPATCH, View};
@@ -30,8 +31,8 @@ pub(super) struct ExplainContext {
     pub(super) epoch: u64,
     pub(super) owner: Option<Member>,
     pub(super) sharding: Option<Sharding>,
-    /// The record of its pool: which runs have a permit.
-    pub(super) pool: PoolRecord,
+    /// The limits that its runs count in.
+    pub(super) limits: Vec<KnownLimit>,
     /// Unclaimed requests to run it now.
     pub(super) waiting: Vec<TriggerRequest>,
     /// Why nothing of it runs until an operator changes something.
@@ -51,6 +52,38 @@ pub(super) struct ExplainContext {
     pub(super) beat: Option<BeatRecord>,
     pub(super) serving: Option<ServingRecord>,
     pub(super) now: Wall,
+}
+
+/// A limit that the runs of a job count in.
+pub(super) struct KnownLimit {
+    pub(super) limit: RunLimit,
+    /// How many runs may go on beside a run of the job, itself counted.
+    pub(super) most: usize,
+    /// The runs that go on.
+    pub(super) permits: Vec<RunPermit>,
+}
+
+impl KnownLimit {
+    fn of(view: &View, spec: &Spec, limit: &RunLimit) -> Self {
+        let record = view.permits(limit).value.unwrap_or_default();
+        let most = match limit {
+            RunLimit::Pool(_) => record.limit(spec.job.pool.as_ref().map_or(u32::MAX, |pool| pool.limit)),
+            RunLimit::Namespace(name) => view.runs_max(name).map_or(usize::MAX, |max| max as usize),
+        };
+        Self { limit: limit.clone(), most, permits: record.permits }
+    }
+
+    /// Why a claimed run waits for a permit.
+    pub(super) fn awaited(&self) -> String {
+        let first: Vec<_> =
+            self.permits.iter().take(REPORTED_MAX).map(|permit| permit.run.to_string()).collect();
+        match first.as_slice() {
+            [] => format!("it waits for a permit of {}", self.limit),
+            first => {
+                format!("it waits for a permit of {}, where these go on: {}", self.limit, first.join(", "))
+            }
+        }
+    }
 }
 
 pub(super) async fn gather(
@@ -86,7 +119,7 @@ pub(super) fn explain_context(
         epoch: job.assignment().epoch,
         owner: job.owner().cloned(),
         sharding: job.sharding().cloned(),
-        pool: spec.job.pool.as_ref().and_then(|pool| view.pool(&pool.name).value).unwrap_or_default(),
+        limits: view.run_limits(job.id).iter().map(|limit| KnownLimit::of(view, &spec, limit)).collect(),
         waiting: waiting.cloned().collect(),
         in_the_way: job.obstacle(),
         troubles: troubles.clone(),

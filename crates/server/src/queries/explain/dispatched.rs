@@ -4,7 +4,7 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Attempt, Plan, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
 
-use super::context::{ExplainContext, WaitingRun};
+use super::context::{ExplainContext, KnownLimit, WaitingRun};
 use crate::api_types::{ExplanationRow, moment};
 
 /// The maximum number of planned runs that are listed one by one.
@@ -98,7 +98,7 @@ pub(super) fn why_there(known: &ExplainContext, runs: &[Attempt], run: &Attempt)
     let id = id_of(known, run);
     let state = match run.from {
         Some(from) if from <= known.now && known.permit_of(&id, &run.by).is_some() => {
-            "accepted, and waits for a permit of its pool"
+            "accepted, and waits for a permit"
         }
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
@@ -142,9 +142,7 @@ pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<Waitin
     };
     let planned = runs.iter().filter(|run| run.wait.is_none()).filter_map(|run| {
         let why = match run.from {
-            Some(from) if from <= known.now => {
-                known.permit_wanted(known.permit_of(&id_of(known, run), &run.by)?)
-            }
+            Some(from) if from <= known.now => known.permit_of(&id_of(known, run), &run.by)?.awaited(),
             None if run.due <= known.now => untaken(known, runs, run),
             _ => return None,
         };
@@ -173,19 +171,16 @@ fn obstacle(known: &ExplainContext, runs: &[Attempt], planner: &PresentPlanner) 
 
 fn now(known: &ExplainContext, plan: Option<&Plan>, planner: &PresentPlanner) -> (&'static str, String) {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
-    let waits = |run: &Attempt| known.permit_of(&id_of(known, run), &run.by).is_some();
-    let begun = |run: &&Attempt| run.from.is_some_and(|from| from <= known.now) && !waits(run);
+    let awaited = |run: &Attempt| known.permit_of(&id_of(known, run), &run.by);
+    let begun = |run: &&Attempt| run.from.is_some_and(|from| from <= known.now) && awaited(run).is_none();
     let (going, ahead) = (runs.iter().filter(begun).count(), runs.len());
     if going > 0 {
         let (s, are) = if going == 1 { ("", "is") } else { ("s", "are") };
         return ("firing", format!("{going} run{s} {are} under way"));
     }
-    if let Some(pool) = runs.iter().find(|run| run.is_claimed() && waits(run)).and(known.job().pool.as_ref())
-    {
-        return (
-            "pools",
-            format!("none has begun: a node that has accepted one waits for a permit of pool {}", pool.name),
-        );
+    if let Some(KnownLimit { limit, .. }) = runs.iter().filter(|run| run.is_claimed()).find_map(awaited) {
+        let text = format!("none has begun: a node that has accepted one waits for a permit of {limit}");
+        return ("pools", text);
     }
     if ahead > 0 {
         let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };

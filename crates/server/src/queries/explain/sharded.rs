@@ -7,7 +7,7 @@ use evenkeel_core::record::{Attempt, ShardRunState, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
-use super::context::{ExplainContext, WaitingRun, serialized};
+use super::context::{ExplainContext, KnownLimit, WaitingRun, serialized};
 use crate::api_types::{ExplanationRow, moment};
 
 pub(super) fn explain(
@@ -112,18 +112,18 @@ fn under_way(known: &ExplainContext, open: &[(&Member, &Attempt)]) -> (&'static 
         for shard in open.shards.iter() {
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
             let wants = open.wait.is_none() && open.starts_at() <= known.now;
-            let pool = known.permit_of(&run, member).filter(|_| wants);
-            full = full.or(pool);
-            if pool.is_some() { &mut waiting } else { &mut going }.insert(shard);
+            let awaited = known.permit_of(&run, member).filter(|_| wants);
+            full = full.or(awaited);
+            if awaited.is_some() { &mut waiting } else { &mut going }.insert(shard);
         }
     }
     match full {
         None => ("firing", format!("shards {going} are under way")),
-        Some(pool) if going.is_empty() => {
-            ("pools", format!("shards {waiting} wait for permits of pool {pool}"))
+        Some(KnownLimit { limit, .. }) if going.is_empty() => {
+            ("pools", format!("shards {waiting} wait for permits of {limit}"))
         }
-        Some(pool) => {
-            ("pools", format!("shards {going} are under way, {waiting} wait for permits of pool {pool}"))
+        Some(KnownLimit { limit, .. }) => {
+            ("pools", format!("shards {going} are under way, {waiting} wait for permits of {limit}"))
         }
     }
 }
@@ -141,8 +141,8 @@ pub(super) fn waiting(
         let wants = open.wait.is_none() && open.starts_at() <= known.now;
         for shard in open.shards.iter().filter(|_| wants).take(SHARDS_LISTED) {
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
-            let Some(pool) = known.permit_of(&run, member) else { continue };
-            let (fire, by, why) = (run.fire.clone(), Some(member.clone()), known.permit_wanted(pool));
+            let Some(limit) = known.permit_of(&run, member) else { continue };
+            let (fire, by, why) = (run.fire.clone(), Some(member.clone()), limit.awaited());
             waits.push(WaitingRun { fire, shard: Some(shard), due: open.due, by, why, killable: true });
         }
     }

@@ -7,8 +7,8 @@ use evenkeel_core::ids::Fire;
 use evenkeel_core::job::{JobFile, Spec, Work};
 use evenkeel_core::load::{HostLoad, Score};
 use evenkeel_core::record::{
-    Attempt, BeatRecord, ClusterSettings, LoadRecord, Plan, PlannedNode, PlannerKind, PoolPermit, PoolRecord,
-    RunState, ServingRecord, TriggerRequest,
+    Attempt, BeatRecord, ClusterSettings, LoadRecord, Plan, PlannedNode, PlannerKind, RunPermit, RunState,
+    ServingRecord, TriggerRequest,
 };
 
 use super::*;
@@ -31,7 +31,7 @@ fn held() -> ExplainContext {
         epoch: 9,
         owner: members.first().cloned(),
         sharding: None,
-        pool: PoolRecord::default(),
+        limits: Vec::new(),
         waiting: Vec::new(),
         in_the_way: None,
         troubles: HistoryFaults::default(),
@@ -119,6 +119,10 @@ fn requested(known: &mut ExplainContext) {
     known.waiting.push(request);
 }
 
+fn pool(most: usize) -> KnownLimit {
+    KnownLimit { limit: RunLimit::Pool("db".parse().expect("a name")), most, permits: Vec::new() }
+}
+
 fn reasons(waits: Vec<context::WaitingRun>) -> Vec<(String, bool)> {
     waits.into_iter().map(|waits| (waits.why, waits.killable)).collect()
 }
@@ -188,20 +192,16 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
-    known.spec.job = known
-        .spec
-        .job
-        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 }))
-        .expect("a valid job");
+    known.limits.push(pool(1));
     let waits = format!("pools: {run} is claimed by a and waits for a permit of pool db");
     assert_eq!(claimed(&known, &open(T)), waits);
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
-    let permit = PoolPermit {
+    let permit = RunPermit {
         run: "j:1795259680000:0".parse().expect("a run"),
         by: known.members[0].clone(),
         limit: 1,
     };
-    known.pool.permits.push(permit);
+    known.limits[0].permits.push(permit);
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     known.members.remove(0);
     assert!(claimed(&known, &open(T)).starts_with("claims: a@1 is gone: another node takes it over"));
@@ -264,16 +264,12 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert_eq!(told, wanted);
     plan.runs[0].from = Some(Wall(T));
     assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
-    known.spec.job = known
-        .spec
-        .job
-        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 }))
-        .expect("a valid job");
+    known.limits.push(pool(1));
     let told = dispatched(&known, &plan);
-    assert!(told[2].contains("is accepted, and waits for a permit of its pool"), "{told:?}");
+    assert!(told[2].contains("is accepted, and waits for a permit"), "{told:?}");
     let now = "now none has begun: a node that has accepted one waits for a permit of pool db";
     assert_eq!(told.last().map(String::as_str), Some(now));
-    known.spec.job = known.spec.job.changed(|job| job.pool = None).expect("a valid job");
+    known.limits.clear();
 
     known.settings.planner = PlannerKind::Leader;
     plan.runs.clear();
@@ -324,27 +320,29 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_job_in_a_pool_says_who_goes_on_in_it() {
+fn a_job_says_who_goes_on_in_its_pool_and_its_namespace() {
     let mut known = held();
-    known.spec.job = known
-        .spec
-        .job
-        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 3 }))
-        .expect("a valid job");
+    known.limits.push(pool(3));
     let said = |known: &ExplainContext| {
         let mut told = ExplanationRow::of("job j".to_owned());
-        known.explain_pool(&mut told);
+        known.explain_limits(&mut told);
         told.points.pop().expect("a point").says
     };
     assert_eq!(said(&known), "none of the 3 runs that may go on at once in pool db does");
     let permit = |job: &str, limit| {
         let (run, by) = (format!("{job}:1763749200000:0"), "a@1".parse().expect("a member"));
-        PoolPermit { run: run.parse().expect("a run"), by, limit }
+        RunPermit { run: run.parse().expect("a run"), by, limit }
     };
-    known.pool.permits.push(permit("x", 3));
+    known.limits[0].permits.push(permit("x", 3));
     let one = "1 of the 3 runs that may go on at once in pool db do: x:1763749200000:0 on a";
     assert_eq!(said(&known), one);
-    known.pool.permits.push(permit("y", 2));
+    known.limits[0].permits.push(permit("y", 3));
+    known.limits[0].most = 2;
     let full = "pool db is full, so a run waits until one of these 2 ends: x:1763749200000:0 on a, y:1763749200000:0 on a";
     assert_eq!(said(&known), full, "y allows no third one beside it");
+    let limit = RunLimit::Namespace("team".parse().expect("a name"));
+    known.limits.push(KnownLimit { limit, most: 1, permits: [permit("team/x", 1)].into() });
+    let full =
+        "namespace team is full, so a run waits until one of these 1 ends: team/x:1763749200000:0 on a";
+    assert_eq!(said(&known), full);
 }

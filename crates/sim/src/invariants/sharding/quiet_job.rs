@@ -97,7 +97,7 @@ impl QuietShardedJob<'_> {
                     format!("no node took over what {member} left of {name}: {:?}", run_state.open)
                 });
             }
-            let prompt = self.rest.workload.roomy || self.track.pool.is_some();
+            let prompt = self.rest.workload.roomy || !self.track.limits.is_empty();
             let permit = |open: &Attempt, shard| {
                 self.rest.waits_for_permit((name, self.track), (&open.fire, shard), &member.node)
             };
