@@ -14,12 +14,14 @@ use crate::time::Wall;
 mod command;
 mod declaration;
 mod offer;
+mod precondition;
 
 pub use command::{
     ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch, ObjectKind,
 };
 pub use declaration::{Declaration, SameDeclaration};
 pub use offer::{Offer, OfferAnswer, ProbeReply};
+pub use precondition::Precondition;
 
 /// The number of a command, chosen by the driver; its answer comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,4 +202,6 @@ pub enum Refusal {
     Unknown,
     /// This node is on standby: the serving leader takes commands.
     Standby,
+    /// The object has this version, 0 where there is none, and the caller wants another one.
+    Stale(u64),
 }

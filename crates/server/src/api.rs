@@ -27,6 +27,7 @@ mod follow;
 mod forwarded;
 mod guesses;
 mod headers;
+mod health;
 mod jobs;
 mod join;
 mod join_tokens;
@@ -38,11 +39,13 @@ mod nodes;
 mod oidc_login;
 pub(crate) mod output;
 mod passwords;
+mod precondition;
 mod principals;
 mod proxy_user;
 mod query_keys;
 pub(crate) mod reads;
 mod relay;
+mod row_limit;
 mod run_target;
 mod running;
 mod runs;
@@ -60,19 +63,12 @@ mod users;
 mod waiting;
 mod wrong_keys;
 
-use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Extension, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use serde_json::json;
 
-use crate::client::{CHALLENGE, PROOF};
 use crate::console;
-use crate::listen::Caller;
 use crate::peer;
-use crate::queries;
 use crate::settings::CALLBACK;
 pub(crate) use access_policy::AccessPolicy;
 pub(crate) use app::App;
@@ -85,9 +81,6 @@ pub(crate) use fanout::fetch_rows;
 pub(crate) use login::link_path;
 pub(crate) use search::SearchLimiter;
 
-/// The longest challenge that is answered, in characters.
-const CHALLENGE_MAX: usize = 64;
-
 /// The router of every route that is served.
 pub(crate) fn router(app: App) -> Router {
     let open = Router::new()
@@ -98,7 +91,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/favicon.ico", get(console::icon))
         .route("/login", get(login::open).post(login::log_in))
         .route("/logout", post(login::log_out))
-        .route("/api/v1/health", get(health))
+        .route(health::HEALTH, get(health::health))
+        .route(health::READY, get(health::ready))
         .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
     // A provider adds to its answers what it likes.
@@ -121,38 +115,6 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::guard))
         .with_state(app)
-}
-
-/// Reports whether this node is a member that may act and stays. Needs no key, so it reports nothing else. A caller on
-/// this host may ask it to prove that it has the cluster's key.
-async fn health(State(app): State<App>, caller: Option<Extension<Caller>>, headers: HeaderMap) -> Response {
-    let trouble = app.handle.history_trouble();
-    let (status, word) = match (queries::is_leaving(&app.handle), queries::is_member(&app.handle)) {
-        _ if queries::is_closed(&app.handle) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "closed from outside: start it again")
-        }
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),
-        (false, true) => match &trouble {
-            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.as_str()),
-            None => (StatusCode::OK, "member"),
-        },
-    };
-    let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
-    let mut response = (status, Json(body)).into_response();
-    let here = caller.is_some_and(|Extension(caller)| caller.0.ip().is_loopback());
-    let challenge = headers.get(CHALLENGE).and_then(|challenge| challenge.to_str().ok());
-    if let Some(challenge) = challenge.filter(|text| here && text.len() <= CHALLENGE_MAX && is_hex(text)) {
-        let proof = app.access.keys().proofs(app.access.port, challenge);
-        response
-            .headers_mut()
-            .extend(proof.parse().ok().map(|proof| (HeaderName::from_static(PROOF), proof)));
-    }
-    response
-}
-
-fn is_hex(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 async fn nothing() -> ApiError {

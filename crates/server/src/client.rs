@@ -192,6 +192,13 @@ fn agent(base: &str, (connect, answer): (Duration, Option<Duration>), trust: &Tl
     }
 }
 
+/// Whether a health check says that the node is a member that may act and stays.
+fn is_ready(answer: &mut Response<Body>) -> bool {
+    let body = answer.body_mut().read_to_string().unwrap_or_default();
+    let says = serde_json::from_str::<serde_json::Value>(&body).is_ok_and(|body| body["status"] == "member");
+    answer.status().is_success() && says
+}
+
 impl ApiClient {
     /// The first address at which a node answers; a node that is no member is used only if no other answers. Some
     /// responses take long, so a frozen node is detected by a health check, which is answered at once.
@@ -213,10 +220,13 @@ impl ApiClient {
                 has_own_key: answer.is_some_and(|answer| self.is_proven(base, &challenge, answer)),
             };
             match agent(base, (CONNECT, Some(patience)), &self.trust).run(request) {
-                Ok(answer) if answer.status().is_success() => {
-                    return Ok(self.chosen.get_or_init(|| chosen(Some(&answer))));
+                Ok(mut answer) => {
+                    let found = chosen(Some(&answer));
+                    if is_ready(&mut answer) {
+                        return Ok(self.chosen.get_or_init(|| found));
+                    }
+                    fallback = fallback.or(Some(found));
                 }
-                Ok(answer) => fallback = fallback.or_else(|| Some(chosen(Some(&answer)))),
                 // A node was there: the request itself may be repeated.
                 Err(e) if is_broken_connection(&e) => fallback = fallback.or_else(|| Some(chosen(None))),
                 Err(e) => whys.push(format!("no node answers at {base}: {e}")),
@@ -437,7 +447,7 @@ impl ApiClient {
             401 | 403 => ExitKind::Denied,
             429 => ExitKind::Unavailable,
             404 => ExitKind::NotFound,
-            409 => ExitKind::Conflict,
+            409 | 412 => ExitKind::Conflict,
             408 | 503 => ExitKind::Unavailable,
             504 => ExitKind::Unknown,
             _ => ExitKind::Failed,

@@ -240,8 +240,9 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
 
 /// Looks at the files of certificates and keys again and again.
 async fn keep_fresh(tls: Arc<NodeTls>, key: Arc<KeyFile>) {
-    // Without a certificate of its own it ends the process, as when a terminal is closed.
-    let mut asked = tls.is_given_certificate().then(|| signal(SignalKind::hangup()).ok()).flatten();
+    // A node that was given no file ends at this signal, as when a terminal is closed.
+    let has_files = tls.is_given_certificate() || key.is_given();
+    let mut asked = has_files.then(|| signal(SignalKind::hangup()).ok()).flatten();
     loop {
         let hangup = async {
             match &mut asked {

@@ -37,6 +37,7 @@ impl CargoCommand {
     /// The same with one variable more.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.env.retain(|(given, _)| *given != name);
         self.env.push((name, value.to_owned()));
         self
     }

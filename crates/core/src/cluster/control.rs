@@ -13,7 +13,7 @@ use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal, SameDeclaration};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope, ItemOutcome};
+use crate::local::{CommandItem, CommitScope, ItemOutcome, PendingCommand};
 use crate::record::{
     Assignment, NodeIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
 };
@@ -30,6 +30,7 @@ mod decision;
 mod namespaces;
 mod nodes;
 mod notification;
+mod precondition;
 mod principals;
 mod requests;
 mod secrets;
@@ -48,8 +49,12 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     for (ask, n, item) in ctx.local.commands.idle_items().take(BATCH) {
         let order = item.needs_leader();
         let scope = CommitScope::Item(ask, n);
+        let wanted = ctx.local.commands.get(ask).and_then(PendingCommand::wanted);
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
+            _ if let Some(refused) = wanted.and_then(|wanted| precondition::unmet(ctx, wanted, item)) => {
+                refused
+            }
             CommandItem::Job(job) => declare(ctx, job, &mut writes),
             CommandItem::Same(same) => declare_same(ctx, same, &mut writes),
             CommandItem::Command(command) => {
@@ -106,6 +111,7 @@ fn carry_out(
         Command::Lock(_)
         | Command::Unlock(_)
         | Command::Beat(_)
+        | Command::If(..)
         | Command::Apply(_)
         | Command::Declare(_)
         | Command::Shutdown(_)

@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::declaration::Declaration;
 use super::offer::Offer;
+use super::precondition::Precondition;
 use crate::calendar::Calendar;
 use crate::ids::{
     CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId,
@@ -24,6 +25,8 @@ use crate::time::Wall;
 /// The commands that a node accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
+    /// Do this if its object is as the caller wants it. Only a command that changes one object with a version takes that.
+    If(Precondition, Box<Self>),
     /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88). The node parses
     /// them: if one is invalid, none is applied.
     Apply(Vec<JobFile>),
@@ -206,6 +209,8 @@ pub enum CommandObject<'a> {
 impl CommandKind {
     /// Jobs are declared.
     pub const APPLY_JOBS: Self = Self::new("apply", ObjectKind::Jobs);
+    /// A job is declared.
+    pub const APPLY_JOB: Self = Self::new("apply", ObjectKind::Job);
     /// A job is deleted.
     pub const DELETE_JOB: Self = Self::new("delete", ObjectKind::Job);
     /// An entry without a valid seal becomes a job.
@@ -287,6 +292,19 @@ impl ObjectKind {
     }
 }
 
+impl CommandObject<'_> {
+    /// Whether the object has a version that rises with each change.
+    #[must_use]
+    pub fn has_version(&self) -> bool {
+        match self {
+            Self::Job(_) | Self::Calendar(_) | Self::Namespace(_) | Self::Principal(..) | Self::Secret(_) => {
+                true
+            }
+            Self::Jobs(_) | Self::Run(_) | Self::Node(_) | Self::Settings | Self::Layout => false,
+        }
+    }
+}
+
 impl CommandDescription<'_> {
     /// Whether only the leader may do it, where one leads the cluster (S4-33): it changes what is declared.
     #[must_use]
@@ -329,6 +347,7 @@ impl Command {
     pub fn describe(&self) -> Option<CommandDescription<'_>> {
         use CommandObject as O;
         let (verb, object) = match self {
+            Self::If(_, command) => return command.describe(),
             Self::Apply(_) | Self::Declare(_) => {
                 let only = self.declared().next().filter(|_| self.declared().nth(1).is_none());
                 (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
@@ -382,7 +401,11 @@ impl Command {
 
     /// The names of the jobs that it declares.
     pub fn declared(&self) -> impl Iterator<Item = &JobName> {
-        let (files, declarations) = match self {
+        let command = match self {
+            Self::If(_, command) => command.as_ref(),
+            command => command,
+        };
+        let (files, declarations) = match command {
             Self::Apply(files) => (files.as_slice(), Default::default()),
             Self::Declare(declarations) => (Default::default(), declarations.as_slice()),
             _ => Default::default(),

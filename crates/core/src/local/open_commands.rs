@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{JobName, LockName, RunId};
-use crate::input::{Answer, ApplyResult, Command, CommandId, SameDeclaration};
+use crate::input::{Answer, ApplyResult, Command, CommandId, CommandObject, Precondition, SameDeclaration};
 use crate::job::Job;
 use crate::time::Mono;
 
@@ -44,6 +44,15 @@ impl CommandItem {
         match self {
             Self::Job(_) | Self::Same(_) => true,
             Self::Command(command) => command.describe().is_some_and(|described| described.needs_leader()),
+        }
+    }
+
+    /// The object that it changes, if a person would ask about it.
+    pub(crate) fn object(&self) -> Option<CommandObject<'_>> {
+        match self {
+            Self::Job(job) => Some(CommandObject::Job(&job.name)),
+            Self::Same(same) => Some(CommandObject::Job(&same.name)),
+            Self::Command(command) => command.describe().map(|described| described.object),
         }
     }
 
@@ -97,6 +106,8 @@ pub struct PendingCommand {
     open: usize,
     /// The caller's name as the request gave it, to be kept with the switches it sets; empty where it gave none.
     by: String,
+    /// What its caller wants of the object that it changes.
+    wanted: Option<Precondition>,
     /// The result of each applied item.
     applied: Vec<(JobName, ApplyResult)>,
     /// The last answer to an item.
@@ -114,6 +125,11 @@ impl PendingCommand {
     #[must_use]
     pub fn by(&self) -> &str {
         &self.by
+    }
+
+    /// What the caller wants of the object that it changes.
+    pub(crate) fn wanted(&self) -> Option<&Precondition> {
+        self.wanted.as_ref()
     }
 }
 
@@ -141,9 +157,15 @@ pub struct OpenCommands {
 
 impl OpenCommands {
     /// Adds a command with these items, by this caller, to be given up at this moment.
-    pub(crate) fn accept(&mut self, ask: CommandId, by: String, items: Vec<CommandItem>, until: Mono) {
+    pub(crate) fn accept(
+        &mut self,
+        ask: CommandId,
+        (by, wanted): (String, Option<Precondition>),
+        items: Vec<CommandItem>,
+        until: Mono,
+    ) {
         let (open, applied, answer) = (items.len(), Vec::new(), None);
-        self.commands.insert(ask, PendingCommand { until, open, by, applied, answer });
+        self.commands.insert(ask, PendingCommand { until, open, by, wanted, applied, answer });
         for (n, item) in (0..).zip(items) {
             self.add_item((ask, n), item);
         }
@@ -360,7 +382,7 @@ mod tests {
     #[test]
     fn a_run_is_cancelled_for_as_long_as_an_item_wants_it() {
         let (mut open, ask) = (OpenCommands::default(), CommandId(1));
-        open.accept(ask, String::new(), [kill("a"), kill("b")].into(), Mono(5));
+        open.accept(ask, Default::default(), [kill("a"), kill("b")].into(), Mono(5));
         assert!(!open.cancel_quietly(&run("a")) && open.cancel_quietly(&run("c")));
         assert_eq!(open.idle_items().count(), 3, "that of `a` is there already");
         assert!(["a", "b", "c"].iter().all(|job| open.is_cancelled(&run(job))));
@@ -377,8 +399,8 @@ mod tests {
     #[test]
     fn a_command_that_is_given_up_leaves_nothing_behind() {
         let (mut open, ask, other) = (OpenCommands::default(), CommandId(1), CommandId(2));
-        open.accept(ask, String::new(), [kill("a")].into(), Mono(5));
-        open.accept(other, String::new(), [kill("a")].into(), Mono(5));
+        open.accept(ask, Default::default(), [kill("a")].into(), Mono(5));
+        open.accept(other, Default::default(), [kill("a")].into(), Mono(5));
         open.begin_item(ask, 0);
         assert!(open.must_recheck(), "the item of the other command may be done now");
         open.give_up(ask);

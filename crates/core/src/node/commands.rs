@@ -23,6 +23,10 @@ use crate::view::JobId;
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
 
+/// The message for a condition on something that has no version.
+const UNVERSIONED: &str = "only a change of one object that has a version takes a condition: of a job, a calendar, a namespace, \
+                           a user, a token or a secret";
+
 /// The message for a change that was sent to the registry and not answered.
 const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
                           before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
@@ -36,6 +40,14 @@ impl Node {
         command: Command,
         effects: &mut Vec<Effect>,
     ) {
+        let (wanted, command) = match command {
+            Command::If(wanted, command) => (Some(wanted), *command),
+            command => (None, command),
+        };
+        let has_version = || command.describe().is_some_and(|described| described.object.has_version());
+        if wanted.is_some() && !has_version() {
+            return refuse(ask, Refusal::Invalid, UNVERSIONED.into(), effects);
+        }
         let invalid = |wrong: &dyn Display| format!("{wrong}; nothing was applied");
         let items: Vec<CommandItem> = match command {
             Command::Apply(files) => match files.into_iter().map(|file| self.parse_job(file)).collect() {
@@ -82,7 +94,7 @@ impl Node {
         if items.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        self.local.commands.accept(ask, by, items, now.mono + PATIENCE);
+        self.local.commands.accept(ask, (by, wanted), items, now.mono + PATIENCE);
     }
 
     /// The declared job, parsed, if this registry's durability is enough for it.

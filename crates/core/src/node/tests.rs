@@ -53,6 +53,7 @@ mod overlap;
 mod ownership;
 mod pause_after_failures;
 mod pools;
+mod preconditions;
 mod principals;
 mod priority;
 mod registry_rollback;
@@ -114,6 +115,8 @@ struct TestCluster {
     silent: bool,
     /// How long commits take to be applied.
     delay: i64,
+    /// The most operations in one transaction, if not [`OPERATIONS_MAX`].
+    operations_max: Option<usize>,
     commits: Vec<(i64, NodeName, Ticket, Txn)>,
 }
 
@@ -303,7 +306,7 @@ impl TestCluster {
     fn commit(&mut self, txn: &Txn) -> TxnOutcome {
         let twice = |(at, guard)| txn.guards[..at].contains(guard);
         assert!(!txn.guards.iter().enumerate().any(twice), "a guard that stands there twice: {txn:?}");
-        if txn.guards.len() + txn.writes.len() > OPERATIONS_MAX {
+        if txn.guards.len() + txn.writes.len() > self.operations_max.unwrap_or(OPERATIONS_MAX) {
             return TxnOutcome::Refused(self.store.found(txn));
         }
         self.store.commit(Mono(self.now), txn)

@@ -8,12 +8,10 @@ use super::cases::OracleSpec;
 use super::clock::OracleDst;
 use super::language::{OracleRule, moved};
 use super::zone::{self, OracleZone, date};
-use super::{CASES, OracleCase, OracleZones, due, read, spoil, walked};
+use super::{OracleCase, OracleZones, due, read, spoil, spread, walked};
 
 /// Cases tried for each fault.
 const PATIENCE: u64 = 5_000;
-/// From one case tried to the next, so that zones and years are met soon; it shares no divisor with [`CASES`].
-const STRIDE: u64 = 7_919;
 /// Fires walked over to see which of them a fault leaves.
 const WALK: usize = 20_000;
 
@@ -120,7 +118,7 @@ fn every_planted_fault_is_found_by_the_oracle() {
 
 /// How many cases it took to find it.
 fn hunt(plant: &PlantedFault, world: &OracleZones) -> Option<u64> {
-    (1..=PATIENCE).find(|n| shows(plant, &OracleCase::of(world, 1, n * STRIDE % CASES)))
+    (1..=PATIENCE).find(|n| shows(plant, &OracleCase::of(world, 1, spread(*n))))
 }
 
 /// Whether a schedule with this fault lists something else than the oracle does.

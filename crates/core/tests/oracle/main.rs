@@ -22,7 +22,12 @@ use std::collections::BTreeSet;
 use zone::{OracleZone, date, days};
 
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=2100;
+/// So many cases meet every zone in every year.
 const CASES: u64 = 100_000;
+/// From one case to the next; it shares no divisor with [`CASES`].
+const STRIDE: u64 = 7_919;
+/// How many the gate compares. `cargo xtask oracle` compares all, and the soak more than that.
+const GATE_CASES: u64 = 20_000;
 /// Around a clock change: so many seconds, and at most so many fires on either side.
 const AROUND: i64 = 3 * 86_400;
 const FIRES: usize = 200;
@@ -51,7 +56,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 #[expect(clippy::disallowed_methods, reason = "the run says how long it took")]
 fn schedules_agree_with_the_oracle() {
     let begun = std::time::Instant::now();
-    let (cases, seed) = (number("EVENKEEL_ORACLE_CASES", CASES), number("EVENKEEL_ORACLE_SEED", 1));
+    let (cases, seed) = (number("EVENKEEL_ORACLE_CASES", GATE_CASES), number("EVENKEEL_ORACLE_SEED", 1));
     let world = OracleZones::new();
     let zones = &world.zones;
     let parts: Vec<CaseTally> = std::thread::scope(|scope| {
@@ -59,7 +64,7 @@ fn schedules_agree_with_the_oracle() {
             let world = &world;
             scope.spawn(move || {
                 let mut tally = CaseTally::default();
-                (n..cases).step_by(2).for_each(|case| judge(world, seed, case, &mut tally));
+                (n..cases).step_by(2).for_each(|case| judge(world, seed, spread(case), &mut tally));
                 tally
             })
         };
@@ -82,11 +87,18 @@ fn schedules_agree_with_the_oracle() {
         met.len(),
         begun.elapsed().as_secs_f64(),
     );
-    if cases >= CASES {
+    if cases >= GATE_CASES {
         assert_eq!(zones_met.len(), zones.len(), "every zone is met");
         assert_eq!(years_met.len(), YEARS.count(), "every year is met");
+    }
+    if cases >= CASES {
         assert_eq!(met.len(), zones.len() * YEARS.count(), "every zone is met in every year");
     }
+}
+
+/// The first cases in another order, in which every zone and every year are met soon.
+fn spread(case: u64) -> u64 {
+    if case < CASES { case * STRIDE % CASES } else { case }
 }
 
 /// Every zone, and which of their clock changes between 1970 and 2100 are not by an hour.

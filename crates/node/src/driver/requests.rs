@@ -16,7 +16,7 @@ use crate::request::{ENDED, HandleRequest};
 
 /// Why a change is refused while its entry cannot be written.
 const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
-                         this node says (GET /api/v1/health), and ask again";
+                         this node says (GET /api/v1/ready), and ask again";
 
 /// The answer for a change that the node had sent to the registry before it stopped.
 const ENDED_MEANWHILE: &str = "this node has stopped before the registry answered, so it is not known whether this was done: \

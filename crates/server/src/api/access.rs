@@ -15,7 +15,7 @@ use super::access_policy::{AccessPolicy, host_of};
 use super::forwarded::{self, Forwarded};
 use super::headers::{set, text};
 use super::wrong_keys::WrongKeyMarker;
-use super::{ApiError, App, audited, proxy_user};
+use super::{ApiError, App, audited, health, proxy_user};
 use crate::listen::OpenConnection;
 
 /// The content security policy: no foreign resources, no inline scripts, no frames.
@@ -118,7 +118,7 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
 /// Whether the request may use the reserve of connections.
 fn is_of_reserve(request: &Request) -> bool {
     let path = request.uri().path();
-    path.starts_with("/peer/") || path == "/api/v1/health"
+    path.starts_with("/peer/") || health::is_probe(path)
 }
 
 /// The host name that the request uses for this node, checked against the names of the node.
@@ -129,6 +129,7 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
         return Err(ApiError::invalid("a request has one Host header: send it once"));
     }
     let said = request.extensions().get::<Forwarded>();
+    let accepts = |name: &str| door.accepts_host(name) || health::is_probe(request.uri().path());
     let unknown = |name: &str| {
         ApiError::forbidden(format!(
             "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
@@ -137,9 +138,9 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
     };
     // Behind a proxy that says which host its caller asked, the proxy may use any name for this node.
     if let Some(asked) = said.and_then(|said| said.host.as_deref()) {
-        return if door.accepts_host(asked) { Ok(asked) } else { Err(unknown(asked)) };
+        return if accepts(asked) { Ok(asked) } else { Err(unknown(asked)) };
     }
-    if !door.accepts_host(host) {
+    if !accepts(host) {
         return Err(unknown(host));
     }
     let target = request.uri();
@@ -147,7 +148,7 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
         return Err(ApiError::invalid("this node is no proxy: ask for a path, such as /api/v1/jobs"));
     }
     match target.authority() {
-        Some(other) if !door.accepts_host(other.as_str()) => Err(unknown(other.as_str())),
+        Some(other) if !accepts(other.as_str()) => Err(unknown(other.as_str())),
         Some(other) if !other.as_str().eq_ignore_ascii_case(host) => Err(ApiError::invalid(
             "the address and the Host header name two hosts: send the same, or a path alone",
         )),

@@ -8,6 +8,7 @@ use evenkeel_core::ids::{JobName, Namespace};
 use serde::Deserialize;
 
 use super::events::when;
+use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces};
 use crate::api_types::{AuditPage, AuditRow};
 use crate::{queries, text_input, zones};
@@ -34,7 +35,7 @@ pub(super) async fn list(
     page: Result<Query<AuditListQuery>, QueryRejection>,
 ) -> Result<Json<AuditPage>, ApiError> {
     let Query(page) = page?;
-    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
     namespaces::known(&app, page.namespace.as_ref())?;
     let now = zones::now();
     let since = page.since.as_deref().map(|text| when("since", text, now)).transpose()?;

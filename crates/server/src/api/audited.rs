@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use evenkeel::audit::{AuditOutcome, Proof, Requester};
 use evenkeel_core::ids::PrincipalName;
-use evenkeel_core::input::{Answer, Command, CommandKind, Refusal};
+use evenkeel_core::input::{Answer, Command, CommandKind, Precondition, Refusal};
 
 use super::app::App;
 use super::demand::ROLE;
@@ -35,17 +35,28 @@ pub(super) struct TriedUser(pub(super) PrincipalName);
 #[derive(Clone, Debug)]
 pub(crate) struct AuditedRequest {
     pub(crate) asker: Requester,
+    /// What the caller wants of the object that it changes.
+    wanted: Option<Precondition>,
     noted: Arc<AtomicU8>,
 }
 
 impl AuditedRequest {
     pub(crate) fn new(asker: Requester) -> Self {
-        Self { asker, noted: Arc::default() }
+        Self { asker, wanted: None, noted: Arc::default() }
+    }
+
+    /// The same request, whose command is done only if its object is as it is wanted.
+    pub(super) fn with_precondition(self, wanted: Option<Precondition>) -> Self {
+        Self { wanted, ..self }
     }
 
     /// Sends a command to the node, which records it.
     pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
         self.noted.store(NOTED, Ordering::Relaxed);
+        let command = match &self.wanted {
+            Some(wanted) => Command::If(wanted.clone(), Box::new(command)),
+            None => command,
+        };
         let named = NamedObjects::of(&command);
         match app.handle.ask_as(self.asker.clone(), command).await {
             // The requester may have mistyped a name; the node suggests none.

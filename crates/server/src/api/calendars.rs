@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
+use super::precondition::WithVersion;
 use super::{ApiError, App, namespaces};
 use crate::api_types::{CalendarDetail, CalendarRow, moment};
 use crate::queries;
@@ -55,7 +56,7 @@ pub(super) fn rows(app: &App, namespace: Option<&Namespace>, most: usize) -> Vec
 pub(super) async fn show(
     State(app): State<App>,
     name: Result<Path<CalendarName>, PathRejection>,
-) -> Result<Json<CalendarDetail>, ApiError> {
+) -> Result<WithVersion<CalendarDetail>, ApiError> {
     let Path(name) = name?;
     let found = app.handle.with_node(|node| {
         let view = node.view();
@@ -67,7 +68,10 @@ pub(super) async fn show(
             jobs: jobs(view, &name),
         })
     });
-    found.map(Json).ok_or_else(|| ApiError::not_found(queries::no_calendar(&app.handle, &name)))
+    let found = found.map(|found| (found.version, found));
+    let (version, found) =
+        found.ok_or_else(|| ApiError::not_found(queries::no_calendar(&app.handle, &name)))?;
+    Ok(WithVersion(found, version))
 }
 
 pub(super) async fn put(

@@ -19,8 +19,8 @@ use super::audited::{AuditedRequest, asker, is_question, response_text};
 use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::{
-    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, secrets, settings, shards, tokens,
-    unsealed, users,
+    ApiError, App, calendars, jobs, join, login, namespaces, nodes, precondition, runs, secrets, settings,
+    shards, tokens, unsealed, users,
 };
 
 /// A change that the API offers.
@@ -66,6 +66,7 @@ const fn delete(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: 
 pub(crate) const CHANGES: &[ApiChange] = &[
     post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), author(Scope::Body), |m| on(m, jobs::apply)),
     post("/api/v1/jobs/claim", One(CommandKind::CLAIM), operator(Scope::Cluster), |m| on(m, jobs::claim)),
+    put("/api/v1/jobs/{name}", One(CommandKind::APPLY_JOB), author(Scope::Job), |m| on(m, jobs::put)),
     delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), author(Scope::Job), |m| on(m, jobs::delete)),
     post(
         "/api/v1/jobs/{name}/accept",
@@ -156,11 +157,18 @@ pub(super) async fn noted(
     let caller = request.extensions().get::<KnownCaller>();
     let proof = caller.map_or(Proof::Nobody, |caller| caller.proof.clone());
     let asked = AuditedRequest::new(asker(proof, &request));
+    let (asked, refused) = match precondition::wanted(request.headers(), known.kind()) {
+        Ok(wanted) => (asked.with_precondition(wanted), None),
+        Err(refused) => (asked, Some(refused)),
+    };
     let action = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller that disconnects does not abort a change half way.
     let answered = tokio::spawn(async move {
-        let response = next.run(request).await;
+        let response = match refused {
+            Some(refused) => refused.into_response(),
+            None => next.run(request).await,
+        };
         let (well, why) = (response.status().is_success(), response_text(&response));
         finish(&app, asked, action, (well, why)).await;
         response
@@ -179,6 +187,14 @@ async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, wh
 }
 
 impl ApiChange {
+    /// Its verb, empty where the path has it, and the kind of object.
+    fn kind(&self) -> CommandKind {
+        match self.verbs {
+            One(kind) => kind,
+            InPath(object) => CommandKind::new("", object),
+        }
+    }
+
     /// The audit action that a request at this address stands for.
     fn audit_action(&self, params: Option<&RawPathParams>) -> AuditAction {
         let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);

@@ -19,11 +19,13 @@ pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
+    /// The version that the object has, where the request is for another one.
+    version: Option<u64>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into() }
+        Self { status, code, message: message.into(), version: None }
     }
 
     /// The message.
@@ -87,7 +89,11 @@ impl ApiError {
     pub(crate) fn body(&self) -> String {
         let title = self.status.canonical_reason().unwrap_or_default();
         let status = self.status.as_u16();
-        json!({ "title": title, "status": status, "detail": self.message, "code": self.code }).to_string()
+        let mut body = json!({ "title": title, "status": status, "detail": self.message, "code": self.code });
+        if let Some(version) = self.version {
+            body["version"] = version.into();
+        }
+        body.to_string()
     }
 }
 
@@ -111,6 +117,10 @@ impl From<(Refusal, String)> for ApiError {
             Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
             Refusal::Unknown => Self::unknown(message),
+            Refusal::Stale(version) => Self {
+                version: Some(version),
+                ..Self::new(StatusCode::PRECONDITION_FAILED, "stale", message)
+            },
             Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, STANDBY, message),
         }
     }

@@ -8,6 +8,7 @@ use evenkeel_core::ids::Namespace;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 
+use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces};
 use crate::api_types::{EventPage, EventRow};
 use crate::{cli, queries, zones};
@@ -32,7 +33,7 @@ pub(super) async fn list(
     page: Result<Query<EventListQuery>, QueryRejection>,
 ) -> Result<Json<EventPage>, ApiError> {
     let Query(page) = page?;
-    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
     let since = page.since.as_deref().map(|text| when("since", text, zones::now())).transpose()?;
     let kind = page.kind.as_deref().map(cli::event_kind).transpose().map_err(ApiError::invalid)?;
     let from = page.before.as_deref().map(fanout::read).transpose()?;

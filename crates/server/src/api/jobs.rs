@@ -19,6 +19,8 @@ use super::declared_texts::DeclaredTexts;
 use super::demand::within;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
+use super::precondition::WithVersion;
+use super::row_limit::row_limit;
 use super::{ApiError, App, namespaces, waiting};
 use crate::api_types::{ApplyAnswer, JobDetail, JobPage, moment};
 use crate::queries::JobSearch;
@@ -28,7 +30,8 @@ use crate::{queries, request, zones};
 /// The maximum and the default number of rows of a page.
 const PAGE_MAX: usize = 1_000;
 const PAGE: usize = 100;
-/// The maximum number of computed future fires.
+/// The usual number of computed future fires, and the maximum.
+const NEXT: usize = 5;
 const NEXT_MAX: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -76,7 +79,7 @@ pub(super) async fn list(
     page: Result<Query<JobListQuery>, QueryRejection>,
 ) -> Result<Json<JobPage>, ApiError> {
     let Query(page) = page?;
-    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
     namespaces::known(&app, page.namespace.as_ref())?;
     let search = JobSearch { find: &page.find, namespace: page.namespace.as_ref() };
     Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search)))
@@ -85,9 +88,30 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
-) -> Result<Json<JobDetail>, ApiError> {
+) -> Result<WithVersion<JobDetail>, ApiError> {
     let Path(name) = name?;
-    queries::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&app.handle, &name))
+    let job = queries::job(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
+    let version = job.version;
+    Ok(WithVersion(job, version))
+}
+
+/// Declares one job, whose name the address has.
+pub(super) async fn put(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<ApplyAnswer>, ApiError> {
+    let Path(name) = name?;
+    let mut file: JobFile = read_body(&body, ReadTarget::Job)?;
+    let namespace: Option<Namespace> = name.namespace().parse().ok();
+    file.move_into(namespace.as_ref()).map_err(|e| ApiError::invalid(e.to_string()))?;
+    let written = file.name.name();
+    if *written != name {
+        let text = format!("the body is of job {written}, the address of {name}: send it there");
+        return Err(ApiError::invalid(text));
+    }
+    declare(&app, &asked, [Declaration::File(Box::new(file))].into()).await
 }
 
 pub(super) async fn delete(
@@ -106,7 +130,7 @@ pub(super) async fn next(
 ) -> JobResult {
     let (Path(name), Query(ahead)) = (name?, ahead?);
     let schedule = queries::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
-    let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
+    let n = row_limit("n", ahead.n, (NEXT, NEXT_MAX))?;
     let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let following = |after: &Wall| schedule.as_ref()?.next(*after);
     let fires: Vec<Wall> = std::iter::successors(following(&after), following).take(n).collect();
@@ -138,12 +162,21 @@ pub(super) async fn apply(
     for job in &jobs {
         within(&caller, Role::Author, job.name().namespace())?;
     }
+    let answer = declare(&app, &asked, jobs).await?;
+    if let Some(texts) = &known {
+        app.declared.note_valid(texts);
+    }
+    Ok(answer)
+}
+
+async fn declare(
+    app: &App,
+    asked: &AuditedRequest,
+    jobs: Vec<Declaration>,
+) -> Result<Json<ApplyAnswer>, ApiError> {
     let ended = queries::ended_switches(&app.handle, &jobs);
-    match asked.ask(&app, Command::Declare(jobs)).await {
+    match asked.ask(app, Command::Declare(jobs)).await {
         Answer::Applied(applied) => {
-            if let Some(texts) = &known {
-                app.declared.note_valid(texts);
-            }
             Ok(Json(queries::apply_answer(&app.handle, applied, &ended, &app.notifiers)))
         }
         other => Err(done(other).err().unwrap_or_else(|| ApiError::internal("jobs were not applied"))),

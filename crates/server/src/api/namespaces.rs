@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
+use super::precondition::WithVersion;
 use super::{ApiError, App, fanout, running};
 use crate::api_types::{NamespacePage, NamespaceRow};
 use crate::queries;
@@ -66,13 +67,14 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<App>,
     name: Result<Path<Namespace>, PathRejection>,
-) -> Result<Json<NamespaceRow>, ApiError> {
+) -> Result<WithVersion<NamespaceRow>, ApiError> {
     let Path(name) = name?;
     known(&app, Some(&name))?;
     let runs = running::all(&app, fanout::PATIENCE).await?;
     let running = runs.attempts.iter().filter(|run| run.job.namespace() == name.as_str()).count();
     let row = app.handle.with_node(|node| row(node.view(), &name));
-    Ok(Json(NamespaceRow { running, ..row }))
+    let version = row.version;
+    Ok(WithVersion(NamespaceRow { running, ..row }, version))
 }
 
 pub(super) async fn put(

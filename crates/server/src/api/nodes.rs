@@ -19,6 +19,7 @@ use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
 use super::error::{done, read_body};
 use super::events::when;
+use super::row_limit::row_limit;
 use super::{ApiError, App, fanout};
 use crate::api_types::{BalanceReport, LoadRow, ServiceRow};
 use crate::text_input::ReadTarget;
@@ -69,7 +70,7 @@ pub(super) async fn load(
     let (Path(name), Query(past)) = (path?, past?);
     let now = zones::now();
     let since = past.since.as_deref().map(|text| when("since", text, now)).transpose()?;
-    let limit = past.limit.unwrap_or(POINTS).clamp(1, POINTS_MAX);
+    let limit = row_limit("limit", past.limit, (POINTS, POINTS_MAX))?;
     let points = app.handle.loads(&name, since.unwrap_or(now - DAY), limit).await?;
     if points.is_empty() && !queries::is_known(&app.handle, &name) {
         return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));

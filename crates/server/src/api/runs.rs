@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
 use super::error::done;
+use super::row_limit::row_limit;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
 use super::{
@@ -82,7 +83,7 @@ pub(super) async fn list(
 ) -> Result<Json<RunPage>, ApiError> {
     let Query(page) = page?;
     let states = page.state.as_deref().map(state).transpose()?;
-    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
     let from = page.before.as_deref().map(fanout::read).transpose()?;
     // Waiting runs that no history has are beside the first page.
     let is_first = from.is_none();

@@ -21,6 +21,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::jobs::unknown;
+use super::row_limit::row_limit;
 use super::{ApiError, App, attempts, fanout};
 use crate::peer::LogPieceQuery;
 use crate::queries;
@@ -136,7 +137,7 @@ pub(super) async fn job(
 ) -> Result<Response, ApiError> {
     let (Path(job), Query(asked)) = (job?, asked?);
     let text = SearchText::of(&asked.grep)?;
-    let limit = asked.runs.unwrap_or(RUNS).clamp(1, RUNS_MAX);
+    let limit = row_limit("runs", asked.runs, (RUNS, RUNS_MAX))?;
     let filter = RunFilter { job: Some(job.clone()), limit, ..RunFilter::default() };
     let fanout::MergedPage { rows, missing, .. } = fanout::runs(&app, filter, None).await?;
     if rows.is_empty() && queries::job(&app.handle, &job).is_none() {

@@ -20,6 +20,7 @@ use super::body::EmptyBody;
 use super::demand::ROLE;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
+use super::precondition::WithVersion;
 use super::session_subject::SessionOwner;
 use super::{ApiError, App, authentication, principals};
 use crate::api_types::{CallerRow, UserRow, moment};
@@ -57,10 +58,10 @@ pub(super) async fn list(State(app): State<App>) -> Json<Value> {
 pub(super) async fn show(
     State(app): State<App>,
     name: Result<Path<PrincipalName>, PathRejection>,
-) -> Result<Json<UserRow>, ApiError> {
+) -> Result<WithVersion<UserRow>, ApiError> {
     let Path(name) = name?;
     let (user, version) = known(&app, PrincipalKind::User, &name)?;
-    Ok(Json(row(&user, version)))
+    Ok(WithVersion(row(&user, version), version))
 }
 
 pub(super) async fn put(

@@ -39,12 +39,11 @@ const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r
 const HALF: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n1";
 
 /// Answers a health check, then any request; ends after both.
-fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
+fn living(status: &str) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("bound"));
-    let head = "content-length: 2\r\nconnection: close\r\n\r\n17";
-    let answers = [format!("HTTP/1.1 {status}\r\n{head}"), format!("HTTP/1.1 200 OK\r\n{head}")];
-    (base, answer_each(listener, answers))
+    let health = answer("200 OK", "", &format!("{{\"status\":\"{status}\"}}"));
+    (base, answer_each(listener, [health, answer("200 OK", "", "17")]))
 }
 
 fn with_key(base: String) -> ApiClient {
@@ -65,7 +64,7 @@ fn the_first_node_that_answers_is_asked_and_a_frozen_one_is_passed_over() {
     // The system accepts its connections, and no program reads them.
     let frozen = TcpListener::bind("127.0.0.1:0").expect("a port");
     let frozen_at = format!("http://{}", frozen.local_addr().expect("bound"));
-    let (base, callers) = living("200 OK");
+    let (base, callers) = living("member");
     // No program listens on the first port.
     let client = of(vec!["http://127.0.0.1:1".into(), frozen_at.clone(), format!("{base}/")]);
     assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
@@ -77,9 +76,15 @@ fn the_first_node_that_answers_is_asked_and_a_frozen_one_is_passed_over() {
 
 #[test]
 fn a_node_that_is_no_member_is_asked_where_no_other_answers() {
-    let (base, callers) = living("503 Service Unavailable");
+    let (base, callers) = living("not a member");
     assert_eq!(of(vec![base, "http://127.0.0.1:1".into()]).get::<u32>("/nodes").expect("an answer"), 17);
     callers.join().expect("it was asked twice");
+
+    let ((left_out, at), (base, callers)) = (listener(), living("member"));
+    let left_out = server(vec![answer("200 OK", "", "{\"status\":\"leaving\"}")], left_out);
+    assert_eq!(of(vec![format!("http://{at}"), base]).get::<u32>("/nodes").expect("an answer"), 17);
+    callers.join().expect("it was asked twice");
+    assert_eq!(left_out.join().expect("it was asked").len(), 1, "only for its health");
 }
 
 #[test]

@@ -102,6 +102,8 @@ pub(crate) struct KeyFile {
     path: PathBuf,
     seen: Mutex<FileVersion>,
     ring: Arc<KeyRing>,
+    /// Whether it is the user's own, which no option named.
+    is_own: bool,
 }
 
 impl KeyFile {
@@ -113,7 +115,7 @@ impl KeyFile {
         // Before it is read: what changes meanwhile is read again.
         let seen = Mutex::new(version(&path));
         let (first, second) = read_keys(&path)?;
-        Ok(Self { path, seen, ring: Arc::new(KeyRing::new(first, second)) })
+        Ok(Self { path, seen, ring: Arc::new(KeyRing::new(first, second)), is_own: false })
     }
 
     /// The file of this user on this host, which all of its nodes share that are given no other. The first one makes it.
@@ -121,7 +123,12 @@ impl KeyFile {
     /// # Errors
     /// It can be neither read nor made.
     pub(crate) fn own() -> Result<Self, CliError> {
-        Self::open(own_key_path()?)
+        Ok(Self { is_own: true, ..Self::open(own_key_path()?)? })
+    }
+
+    /// Whether an option named it.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.is_own
     }
 
     /// The keys.

@@ -12,6 +12,8 @@ pub(crate) enum ReadTarget {
     Settings,
     /// The body of a request that declares jobs.
     Jobs,
+    /// The body of a request that declares one job.
+    Job,
     /// The body of a request that declares a calendar.
     Calendar,
     /// The body of a request that declares a namespace.
@@ -25,6 +27,7 @@ impl ReadTarget {
     pub(super) fn address(self, names: &[&str]) -> String {
         match (self, names) {
             (Self::Jobs, ["jobs", rest @ ..]) => [&["job"], rest].concat().join("."),
+            (Self::Job, names) => [&["job"], names].concat().join("."),
             (Self::Calendar, names) => [&["calendar"], names].concat().join("."),
             (Self::Namespace, names) => [&["namespace"], names].concat().join("."),
             (Self::Settings, names) => [&["settings"], names].concat().join("."),
@@ -38,6 +41,7 @@ impl ReadTarget {
             Self::JobFile => "a job file",
             Self::Settings => "a settings file",
             Self::Jobs => "the body",
+            Self::Job => "a job",
             Self::Calendar => "a calendar",
             Self::Namespace => "a namespace",
             Self::Body => "the body",
@@ -51,6 +55,7 @@ impl ReadTarget {
             (Self::JobFile, TextFormat::Yaml | TextFormat::Json) => "a table with the keys job and calendar",
             (Self::Settings, _) => "keys and values, as name = \"n1\"",
             (Self::Jobs, _) => "an object, as {\"jobs\": [{\"name\": …}]}",
+            (Self::Job, _) => "an object, as {\"name\": …, \"command\": […]}",
             (Self::Calendar, _) => "an object, as {\"name\": …, \"days\": […]}",
             (Self::Namespace, _) => "an object, as {\"description\": …, \"jobs_max\": 100, \"runs_max\": 20}",
             (Self::Body, _) => "an object",

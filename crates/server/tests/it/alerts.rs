@@ -170,7 +170,7 @@ fn leave(node: ServerProcess, other: &ServerProcess) {
     let own = own.and_then(|run| run["run"].as_str()).expect("it runs something").to_owned();
     node.signal("TERM");
     until("it hands over", || {
-        let (status, _) = node.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", node.address), b"");
+        let (status, _) = node.raw(&format!("GET /api/v1/ready HTTP/1.1\nHost: {}", node.address), b"");
         (status == 503).then_some(())
     });
     other.ok(&["run", "kill", &own]);

@@ -58,6 +58,11 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("jobs/apply", r#"{"jobs":7}"#, "refused"),
         ]),
         "POST /api/v1/jobs/claim" => all(&[("jobs/claim", "", "applied")]),
+        "PUT /api/v1/jobs/{name}" => all(&[
+            ("jobs/put", r#"{"name":"put","command":["/bin/true"]}"#, "applied"),
+            ("jobs/put", r#"{"name":"put","command":["/bin/true"]}"#, "unchanged"),
+            ("jobs/put", r#"{"name":"other","command":["/bin/true"]}"#, "refused"),
+        ]),
         "DELETE /api/v1/jobs/{name}" => {
             all(&[("jobs/x", "", "applied"), ("jobs/x", "", "refused"), ("jobs/a%20b", "", "refused")])
         }
@@ -215,7 +220,7 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
     });
     assert_eq!(log(&node).len(), known, "{:?}", log(&node).last());
     // Whoever asks what there is leaves nothing, and neither does who asks what nobody takes.
-    assert_eq!(ask(&node, "PUT", "jobs/j", "{}"), 405);
+    assert_eq!(ask(&node, "PUT", "calendars", "{}"), 405);
     assert_eq!(ask(&node, "POST", "events", "{}"), 405);
     assert_eq!(log(&node).len(), known);
 }

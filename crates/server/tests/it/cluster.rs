@@ -84,7 +84,7 @@ fn a_polite_end_hands_over_at_once_and_a_second_signal_does_not_wait() {
     second.signal("TERM");
     until("it hands over and waits for the run", || {
         let (status, answer) =
-            second.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", second.address), b"");
+            second.raw(&format!("GET /api/v1/ready HTTP/1.1\nHost: {}", second.address), b"");
         (status == 503 && answer.contains("leaving")).then_some(())
     });
     second.signal("TERM");

@@ -40,6 +40,7 @@ mod overlap;
 mod peers;
 mod plan;
 mod pools;
+mod preconditions;
 mod priority;
 mod private;
 mod process;

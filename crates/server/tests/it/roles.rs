@@ -62,6 +62,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         "/api/v1/jobs/apply" => {
             json!({ "jobs": [{ "name": format!("{team}/new"), "command": ["/bin/true"] }] })
         }
+        "/api/v1/jobs/{name}" => json!({ "name": format!("{team}/j"), "command": ["/bin/true"] }),
         "/api/v1/secrets/{name}" => json!({ "value": "a-new-secret" }),
         "/api/v1/calendars/{name}" => json!({ "name": format!("{team}/c"), "days": ["12-26"] }),
         _ => json!({}),

@@ -43,6 +43,29 @@ fn a_request_by_another_name_or_from_another_page_changes_nothing() {
 }
 
 #[test]
+fn probes_are_answered_under_any_host_name_and_nothing_else_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path(), &[]);
+    let challenge = "evenkeel-challenge: 00ff";
+    for path in ["/api/v1/health", "/api/v1/ready"] {
+        let get = |head: &str| node.bare(&format!("GET {path} {head}\n{challenge}"), b"");
+        // A kubelet names the pod's address, and older probes name no host.
+        for head in ["HTTP/1.1\nHost: 10.1.2.3:7700", "HTTP/1.1\nHost: evil.example", "HTTP/1.0"] {
+            let (status, answer) = get(head);
+            assert_eq!(status, 200, "{path} {head}: {answer}");
+            assert!(answer.contains(r#""status":"member""#), "{answer}");
+            assert!(!answer.contains("evenkeel-proof"), "only who names the node gets a proof: {answer}");
+        }
+        let own = get(&format!("HTTP/1.1\nHost: {}", node.address)).1;
+        assert!(own.contains("evenkeel-proof"), "{own}");
+        let two = format!("GET {path} HTTP/1.1\nHost: {}\nHost: evil.example", node.address);
+        assert_eq!(node.bare(&two, b"").0, 400, "an ambiguous request");
+    }
+    let (status, _) = node.raw("GET /api/v1/jobs HTTP/1.1\nHost: 10.1.2.3:7700", b"");
+    assert_eq!(status, 403);
+}
+
+#[test]
 fn nothing_is_done_by_get() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path(), &[]);

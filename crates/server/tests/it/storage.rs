@@ -100,15 +100,15 @@ fn a_node_whose_data_folder_is_deleted_ends_and_says_so() {
 fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, said) = serve(folder.path());
-    let health = || node.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", node.address), b"");
-    assert_eq!(health().0, 200);
+    let ready = || node.raw(&format!("GET /api/v1/ready HTTP/1.1\nHost: {}", node.address), b"");
+    assert_eq!(ready().0, 200);
     let history = |more: &str| folder.path().join(format!("registry.db-history{more}"));
     fs::write(history(""), [7_u8; 5_000]).expect("it is written over");
     let applied = node.fed(&["job", "apply", "-f", "-"], JOB);
     assert!(!applied.status.success(), "{}", text(&applied.stdout));
     assert!(text(&applied.stderr).contains("history"), "{}", text(&applied.stderr));
     assert!(node.json(&["job", "list"]).as_array().is_some_and(Vec::is_empty), "nothing was done");
-    let (status, why) = until("it says so", || Some(health()).filter(|(status, _)| *status != 200));
+    let (status, why) = until("it says so", || Some(ready()).filter(|(status, _)| *status != 200));
     assert_eq!(status, 503);
     assert!(
         why.contains("was truncated or overwritten while in use") && why.contains("move it away"),
@@ -121,7 +121,7 @@ fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
     for name in ["-wal", "-shm", ""] {
         fs::remove_file(history(name)).expect("it is removed");
     }
-    until("it goes on", || (health().0 == 200).then_some(()));
+    until("it goes on", || (ready().0 == 200).then_some(()));
     let applied = node.fed(&["job", "apply", "-f", "-"], JOB);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     // The event and the outcome are written after the fact.
