@@ -263,9 +263,9 @@ fn a_declaration_is_changed_at_the_next_fire_and_another_name_is_another_job() {
             first.address
         )
     };
-    for verb in ["PUT", "PATCH", "POST"] {
-        let (status, answer) = first.raw(&head(verb), br#"{"name":"renamed"}"#);
-        assert_eq!(status, 405, "nothing renames a job: {answer}");
+    for (verb, refused) in [("PUT", 400), ("PATCH", 405), ("POST", 405)] {
+        let (status, answer) = first.raw(&head(verb), br#"{"name":"renamed","command":["/bin/true"]}"#);
+        assert_eq!(status, refused, "nothing renames a job: {answer}");
     }
     let claimed = METERS.lines().filter(|line| !line.starts_with("placement") && !line.starts_with("shards"));
     let claimed = claimed.collect::<Vec<_>>().join("\n").replace("0=north,4=west", "0=north");
