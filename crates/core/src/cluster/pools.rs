@@ -106,7 +106,16 @@ pub(crate) fn admitted(
     let (permitted, wanting): (Vec<RunId>, Vec<RunId>) =
         runs.into_iter().partition(|run| drafts.iter().all(|draft| draft.has(ctx, run)));
     let permitted = if idle { permitted } else { Vec::new() };
-    drafts.retain(|draft| wanting.iter().any(|run| !draft.has(ctx, run)));
+    // A run that got a permit before its namespace had a limit lacks fewer than the others, and must not wait for them.
+    let lacks = |run: &RunId| drafts.iter().map(|draft| !draft.has(ctx, run)).collect::<Vec<_>>();
+    let Some(fewest) =
+        wanting.iter().map(lacks).min_by_key(|lacks| lacks.iter().filter(|lacks| **lacks).count())
+    else {
+        return permitted;
+    };
+    let wanting: Vec<RunId> = wanting.into_iter().filter(|run| lacks(run) == fewest).collect();
+    let mut lacked = fewest.into_iter();
+    drafts.retain(|_| lacked.next().unwrap_or(true));
     let Some(first) = drafts.first() else { return permitted };
     let waiter = Waiter { priority: Reverse(job.priority), due, again: Wall::MAX, id };
     let has_turn = |draft: &PermitDraft<'_>| ctx.local.permit_waiters.is_first(draft.limit, &waiter);
@@ -149,10 +158,9 @@ fn take(
     let room = drafts.iter().map(|draft| if has_rivals(draft) { 1 } else { draft.room(ctx, job) });
     let wanting = &wanting[..room.min().unwrap_or(0).min(wanting.len())];
     for draft in &mut drafts {
-        let lacking: Vec<&RunId> = wanting.iter().filter(|run| !draft.has(ctx, run)).collect();
         let limit = own_limit(ctx, draft.limit, job);
         let permit = |run: &RunId| RunPermit { run: run.clone(), by: ctx.member.clone(), limit };
-        draft.permits.extend(lacking.into_iter().map(permit));
+        draft.permits.extend(wanting.iter().map(permit));
         out.permits.push((draft.limit.clone(), id));
     }
     commit(ctx, drafts, CommitKind::EnterPool, out);

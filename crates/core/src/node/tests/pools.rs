@@ -280,6 +280,25 @@ fn runs_from_before_the_limit_keep_their_slots_and_are_not_counted() {
 
 /// proves: I55
 #[test]
+fn a_limit_that_comes_between_a_permit_and_its_run_keeps_no_run_waiting_for_ever() {
+    for offset in (0..400).step_by(5) {
+        let mut world = TestCluster { takes: 300, ..TestCluster::with(&["a", "b"]) };
+        world.run(1_500);
+        world.send_command("b", team(None));
+        let pool = Some(Pool { name: "db".parse().unwrap(), limit: 1 });
+        let job = JobFile { shards: 4, pool, ..plain("team/j", Placement::Sharded) };
+        world.send_command("b", Command::Apply([job].into()));
+        world.run(1_000);
+        world.delay = 60;
+        world.run(4_800 + offset - world.now);
+        world.give(&"b".parse().unwrap(), Input::Asked(CommandId(77), team(Some(5))));
+        world.run(15_000);
+        assert_eq!((world.starts.len(), world.permits()), (4, [].into()), "{offset}");
+    }
+}
+
+/// proves: I55
+#[test]
 fn a_limit_and_a_job_whose_runs_cannot_be_counted_exclude_each_other() {
     let mut world = TestCluster::with(&["a"]);
     world.run(1_500);
