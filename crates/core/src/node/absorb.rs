@@ -255,8 +255,7 @@ impl Node {
                 let Some(pending) = self.conclude(now, ticket) else { return };
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.absorb_change(now.mono, &found);
-                let explained =
-                    landed || !touched.jobs.is_empty() || !touched.limits.is_empty() || touched.nodes;
+                let explained = landed || !touched.jobs.is_empty() || touched.nodes;
                 self.touch(now, touched, effects);
                 self.sound_alarm(&pending, effects);
                 if landed {
