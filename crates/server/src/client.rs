@@ -194,6 +194,7 @@ fn agent(base: &str, (connect, answer): (Duration, Option<Duration>), trust: &Tl
 
 /// Whether a health check says that the node is a member that may act and stays.
 fn is_ready(answer: &mut Response<Body>) -> bool {
+    // A node whose answer breaks off is asked only where no other is ready.
     let body = answer.body_mut().read_to_string().unwrap_or_default();
     let says = serde_json::from_str::<serde_json::Value>(&body).is_ok_and(|body| body["status"] == "member");
     answer.status().is_success() && says

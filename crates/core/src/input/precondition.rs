@@ -4,7 +4,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What the caller of a command wants of the object that it changes: so nobody overwrites what he has not read.
+/// What the caller of a command wants of the object that it changes, so that no edit overwrites a version that its caller has
+/// not read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Precondition {
     /// It exists, in any version.

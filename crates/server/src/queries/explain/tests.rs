@@ -324,9 +324,9 @@ fn a_job_says_who_goes_on_in_its_pool_and_its_namespace() {
     let mut known = held();
     known.limits.push(pool(3));
     let said = |known: &ExplainContext| {
-        let mut told = ExplanationRow::of("job j".to_owned());
-        known.explain_limits(&mut told);
-        told.points.pop().expect("a point").says
+        let mut explanation = ExplanationRow::of("job j".to_owned());
+        known.explain_limits(&mut explanation);
+        explanation.points.pop().expect("a point").says
     };
     assert_eq!(said(&known), "none of the 3 runs that may go on at once in pool db does");
     let permit = |job: &str, limit| {
