@@ -110,6 +110,12 @@ impl Lease {
         self.held.map_or(self.ttl, |h| h.ttl)
     }
 
+    /// When the request was sent that the registry last confirmed; `None` without a lease.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<Mono> {
+        self.held.map(|held| held.confirmed)
+    }
+
     /// Proof of trust, if there is trust.
     #[must_use]
     pub fn trusted(&self, now: Mono) -> Option<LeaseProof> {

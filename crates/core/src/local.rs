@@ -179,6 +179,18 @@ impl Local {
         &self.runs
     }
 
+    /// How many jobs have a due fire that waits for a slot.
+    #[must_use]
+    pub fn waiting_for_slot(&self) -> usize {
+        self.slot_waiters.len()
+    }
+
+    /// How many jobs wait for a permit of a pool or a namespace; one that waits for two counts twice.
+    #[must_use]
+    pub fn waiting_for_permit(&self) -> usize {
+        self.permit_waiters.waiting()
+    }
+
     /// The commands without an answer, and the locks taken by commands.
     #[must_use]
     pub fn commands(&self) -> &OpenCommands {

@@ -21,8 +21,16 @@ pub fn now() -> Now {
 /// This host's time of day in microseconds, for measurements: nodes know milliseconds.
 #[must_use]
 pub fn wall_micros() -> i64 {
-    let time = clock_gettime(ClockId::Realtime);
-    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
+    micros(clock_gettime(ClockId::Realtime))
+}
+
+fn micros(t: Timespec) -> i64 {
+    t.tv_sec.saturating_mul(1_000_000).saturating_add(t.tv_nsec / 1_000)
+}
+
+/// The monotonic clock in microseconds, for measurements.
+pub(crate) fn mono_micros() -> i64 {
+    micros(clock_gettime(ClockId::Boottime))
 }
 
 /// The time of day by the registry engine's clock, which all nodes are held to; this host's clock may be off.

@@ -356,12 +356,12 @@ impl Driver {
             Effect::Close(lease) => self.leases.close(lease, &self.registry),
             Effect::List => self.feed.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
-            Effect::Commit { ticket, txn, .. } => {
+            Effect::Commit { ticket, kind, txn } => {
                 if !self.pending_audit.is_idle() {
                     let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
                     self.pending_audit.sent(&node, ticket, &txn);
                 }
-                self.commits.add(ticket, txn);
+                self.commits.add(ticket, kind, txn);
             }
             Effect::Probe { to, address } => self.peers.probe(self.member(), to, address, &self.sender),
             Effect::Offer { to, address, runs } => {

@@ -17,11 +17,13 @@ use evenkeel_core::time::Wall;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::audit::{AuditAction, AuditFilter, AuditOutcome, AuditRecord, Requester, UPGRADE_BEGINS};
+use crate::clock;
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
+use crate::metrics::{MetricsFormat, NodeMetrics, NodeState};
 use crate::published_loads::{NodeLoads, PublishedLoads};
 use crate::request::{ENDED, HandleRequest, NodeUpgrade};
 use crate::secrets::NodeSecrets;
@@ -43,6 +45,7 @@ pub(crate) struct HandleState {
     pub(crate) node: Arc<RwLock<Node>>,
     pub(crate) requests: mpsc::Sender<HandleRequest>,
     pub(crate) history: HistoryReader,
+    pub(crate) metrics: Arc<NodeMetrics>,
     /// Whether the other nodes write into the same history.
     pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
@@ -224,6 +227,22 @@ impl Handle {
     #[must_use]
     pub fn history_trouble(&self) -> Option<String> {
         self.shared.history.trouble()
+    }
+
+    /// Appends what this node measures of itself, for a monitoring system; `docs/metrics.md` has the table. A program may
+    /// append metrics of its own with [`MetricsFormat::write`]; OpenMetrics wants the line `# EOF` at the end.
+    pub fn write_metrics(&self, format: MetricsFormat, out: &mut String) {
+        let state = self.with_node(|node| {
+            let state = NodeState {
+                node,
+                now: clock::now(),
+                engine: self.shared.facts.engine,
+                history_waiting: self.shared.history.waiting(),
+                history_writable: self.shared.history.trouble().is_none(),
+            };
+            state.gauges()
+        });
+        self.shared.metrics.write(state, format, out);
     }
 
     /// Whether all nodes of the cluster share one history: it is a database on a server, or they share a host and the

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::metrics::NodeMetrics;
 use crate::retention::Retention;
 
 pub(crate) use audit::{AuditDisposition, AuditEntry};
@@ -55,19 +56,31 @@ pub(crate) struct History {
     queue: mpsc::UnboundedSender<HistoryWrite>,
     progress: WriteProgress,
     done: oneshot::Receiver<()>,
+    /// Counts what is put.
+    metrics: Arc<NodeMetrics>,
 }
 
 /// A handle that does not keep history open, for tasks that may write entries after history has ended.
 #[derive(Clone)]
-pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<HistoryWrite>, Arc<AtomicU64>);
+pub(crate) struct WeakHistory {
+    queue: mpsc::WeakUnboundedSender<HistoryWrite>,
+    put: Arc<AtomicU64>,
+    metrics: Arc<NodeMetrics>,
+}
 
 impl WeakHistory {
     /// Queues an entry, unless history has ended.
     pub(crate) fn put(&self, entry: HistoryWrite) {
-        if let Some(queue) = self.0.upgrade() {
-            self.1.fetch_add(1, Ordering::Relaxed);
+        if let Some(queue) = self.queue.upgrade() {
+            self.metrics.recorded(&entry);
+            self.put.fetch_add(1, Ordering::Relaxed);
             let _ = queue.send(entry);
         }
+    }
+
+    /// The metrics of the node.
+    pub(crate) fn metrics(&self) -> &NodeMetrics {
+        &self.metrics
     }
 }
 
@@ -113,11 +126,17 @@ impl History {
             })
             .map_err(|e| e.to_string())?;
         ready.await.map_err(|_| "its thread ended unexpectedly: see the log".to_owned())??;
-        Ok((Self { queue, progress, done }, reader))
+        Ok((Self { queue, progress, done, metrics: Arc::default() }, reader))
+    }
+
+    /// Counts from now on in these metrics.
+    pub(crate) fn counted_in(self, metrics: Arc<NodeMetrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Queues an entry; it becomes durable a little later.
     pub(crate) fn put(&self, entry: HistoryWrite) {
+        self.metrics.recorded(&entry);
         self.progress.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
@@ -125,7 +144,11 @@ impl History {
 
     /// A handle that does not keep history open.
     pub(crate) fn weak(&self) -> WeakHistory {
-        WeakHistory(self.queue.downgrade(), self.progress.put.clone())
+        WeakHistory {
+            queue: self.queue.downgrade(),
+            put: self.progress.put.clone(),
+            metrics: self.metrics.clone(),
+        }
     }
 
     /// Waits until everything queued so far is durable, at most this long. Returns whether it is.

@@ -23,6 +23,7 @@
 //! - `executor`, `executors`: the kinds of run. [`guard`]: the process that ends runs, even when the node dies.
 //! - `history`: the outcome of every attempt. `logs`: the output of commands and the answers of servers.
 //! - [`audit`]: who requested which change.
+//! - `metrics`: what a node measures for monitoring systems.
 //! - `notify`: sends notifications about the node and its jobs.
 //! - [`diagnose`]: checks a registry. [`backup`]: backs up, restores and migrates registry data.
 //! - [`mod@bench`]: the parts of benchmarks.
@@ -48,6 +49,7 @@ mod history;
 mod host;
 mod lock;
 mod logs;
+mod metrics;
 mod notify;
 mod peers;
 mod published_loads;
@@ -69,6 +71,7 @@ pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
 pub use history::{AttemptState, EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use metrics::MetricsFormat;
 pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;

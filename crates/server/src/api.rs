@@ -28,6 +28,7 @@ mod forwarded;
 mod guesses;
 mod headers;
 mod health;
+mod http_metrics;
 mod jobs;
 mod join;
 mod join_tokens;
@@ -98,8 +99,7 @@ pub(crate) fn router(app: App) -> Router {
     // A provider adds to its answers what it likes.
     let provider =
         Router::new().route("/login/oidc", get(oidc_login::begin)).route(CALLBACK, get(oidc_login::callback));
-    let keyed = reads::add_routes(Router::new(), "/api/v1");
-    let keyed = changes::add_routes(keyed, "/api/v1")
+    let keyed = changes::add_routes(reads::add_routes(Router::new()))
         .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn(authorization::authorized))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
@@ -108,7 +108,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(open)
         .merge(provider)
         .merge(peer::router(&app))
-        .nest("/api/v1", keyed)
+        .merge(keyed)
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
         // Body sizes are limited where bodies are read.

@@ -105,6 +105,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         tls: tls.clone(),
         tls_mode: meant.tls.mode,
         live: Arc::new(ConsoleFeed::default()),
+        http_metrics: Arc::default(),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
         handle: handle.clone(),

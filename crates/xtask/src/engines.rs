@@ -30,7 +30,10 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
     }
     let chosen = chosen(&names)?;
     match verb.as_str() {
-        "install" => install::install(&chosen)?,
+        "install" => {
+            install::install(&chosen)?;
+            install::install_tools()?;
+        }
         "up" => {
             let meant = |kind: &&EngineKind| !names.is_empty() || kind.quorum != flags.is_empty();
             up(&chosen.into_iter().filter(meant).collect::<Vec<_>>(), EngineOwner::Person)?;
@@ -119,8 +122,10 @@ pub(crate) fn bring_up_quorums() -> Result<()> {
 
 fn bring_up_all(quorum: bool) -> Result<()> {
     let all: Vec<_> = KINDS.iter().filter(|kind| kind.quorum == quorum).collect();
-    if let Err(error) = install::install(&all) {
-        println!("{error:#}: its tests are skipped");
+    for installed in [install::install(&all), install::install_tools()] {
+        if let Err(error) = installed {
+            println!("{error:#}: its tests are skipped");
+        }
     }
     up(&all, EngineOwner::Tests)
 }

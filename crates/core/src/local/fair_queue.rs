@@ -83,6 +83,12 @@ impl<K: Ord> FairRounds<K> {
 }
 
 impl<K: Copy + Ord + Default> FairQueue<K> {
+    /// How many jobs wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.of.len()
+    }
+
     /// Adds a job whose start is due, or leaves it in a better place that it has.
     pub fn insert(&mut self, waiter: Waiter<K>) {
         self.put(waiter, Wall::MIN);

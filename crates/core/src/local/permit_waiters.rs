@@ -41,6 +41,12 @@ impl PermitWaiters {
         }
     }
 
+    /// How many jobs wait; each counts once for each limit that it waits for.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.of.values().map(BTreeSet::len).sum()
+    }
+
     /// Whether no other job that waits is ahead of it.
     #[must_use]
     pub fn is_first(&self, limit: &RunLimit, waiter: &Waiter) -> bool {

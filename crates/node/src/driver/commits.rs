@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_registry::Registry;
 
 use super::inbox::{DriverEvent, EventSender};
+use crate::clock;
+use crate::metrics::NodeMetrics;
 
 /// How many trips may be in flight at once, so that neither the registry nor the node waits for the other.
 const TRIPS_MAX: usize = 4;
@@ -17,10 +20,11 @@ const BATCH_MAX: usize = 1_000;
 
 /// Transactions that wait for a trip.
 pub(super) struct CommitQueue {
-    waiting: Vec<(Ticket, Txn)>,
+    waiting: Vec<(Ticket, CommitKind, Txn)>,
     trips: usize,
     /// The time after which an answer counts as lost.
     patience: Duration,
+    metrics: Arc<NodeMetrics>,
 }
 
 /// How far the transactions of a batch have moved the registry.
@@ -59,12 +63,12 @@ impl CommitProgress {
 }
 
 impl CommitQueue {
-    pub(super) fn new(patience: Duration) -> Self {
-        Self { waiting: Vec::new(), trips: 0, patience }
+    pub(super) fn new(patience: Duration, metrics: Arc<NodeMetrics>) -> Self {
+        Self { waiting: Vec::new(), trips: 0, patience, metrics }
     }
 
-    pub(super) fn add(&mut self, ticket: Ticket, txn: Txn) {
-        self.waiting.push((ticket, txn));
+    pub(super) fn add(&mut self, ticket: Ticket, kind: CommitKind, txn: Txn) {
+        self.waiting.push((ticket, kind, txn));
     }
 
     /// Notes that a trip has returned.
@@ -79,18 +83,24 @@ impl CommitQueue {
             self.trips += 1;
             let rest = self.waiting.split_off(self.waiting.len().min(BATCH_MAX));
             let batch = std::mem::replace(&mut self.waiting, rest);
-            let (tickets, txns): (Vec<Ticket>, Vec<Txn>) = batch.into_iter().unzip();
+            let (tickets, txns): (Vec<(Ticket, CommitKind)>, Vec<Txn>) =
+                batch.into_iter().map(|(ticket, kind, txn)| ((ticket, kind), txn)).unzip();
             let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
+            let metrics = self.metrics.clone();
             tokio::spawn(async move {
                 let keeps = txns.iter().map(|txn| txn.keeps().cloned()).collect();
+                let asked = clock::mono_micros();
                 let answered = tokio::time::timeout(patience, registry.commit(txns)).await;
+                metrics.answered(clock::mono_micros() - asked);
                 let mut outcomes = answered.unwrap_or_default();
                 if let Some(trouble) = registry.last_error() {
                     tracing::warn!("commits are not answered: {trouble}");
                 }
                 outcomes.resize(tickets.len(), TxnOutcome::Unknown);
                 let made = CommitProgress::by(&outcomes, keeps);
-                let answers = tickets.into_iter().zip(outcomes).collect();
+                let kinds = tickets.iter().map(|(_, kind)| *kind);
+                kinds.zip(&outcomes).for_each(|(kind, outcome)| metrics.committed(kind, outcome));
+                let answers = tickets.into_iter().map(|(ticket, _)| ticket).zip(outcomes).collect();
                 // A driver that has stopped needs no answers.
                 let _ = sender.registry.send(DriverEvent::Committed(answers, made)).await;
             });

@@ -127,7 +127,7 @@ mod tests {
         let ((lease, _), (sender, mut inbox)) = (mpsc::channel(1), mpsc::channel(1));
         let registry: Arc<dyn Registry> = Arc::new(MuteRegistry { lists });
         let mut listening = FeedListener::default();
-        listening.list(&registry, &EventSender { lease, registry: sender });
+        listening.list(&registry, &EventSender { metrics: Arc::default(), lease, registry: sender });
         let mut heard = Vec::new();
         while let Some(DriverEvent::Inputs(inputs)) = inbox.recv().await {
             heard.extend(inputs);

@@ -1,6 +1,7 @@
 //! Collects everything that happens to a node, and delivers the most urgent first.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::Input;
@@ -12,6 +13,7 @@ use super::commits::CommitProgress;
 use super::timer::Timer;
 use crate::executor::ExecutorEvent;
 use crate::history::HistoryEvent;
+use crate::metrics::NodeMetrics;
 use crate::request::HandleRequest;
 
 /// How many answers of the registry may wait. Senders wait when it is full, so no input is dropped.
@@ -47,6 +49,7 @@ pub(super) enum DriverEvent {
 /// The senders of the inbox.
 #[derive(Clone)]
 pub(super) struct EventSender {
+    pub(super) metrics: Arc<NodeMetrics>,
     /// The lease's own channel: its events never wait behind others.
     pub(super) lease: mpsc::Sender<DriverEvent>,
     pub(super) registry: mpsc::Sender<DriverEvent>,
@@ -71,6 +74,7 @@ impl Inbox {
         news: mpsc::UnboundedReceiver<ExecutorEvent>,
         told: mpsc::UnboundedReceiver<HistoryEvent>,
         orders: mpsc::Receiver<HandleRequest>,
+        metrics: Arc<NodeMetrics>,
     ) -> (Self, EventSender) {
         let (to_lease, lease) = mpsc::channel(WAITING_MAX);
         let (to_registry, registry) = mpsc::channel(WAITING_MAX);
@@ -83,7 +87,7 @@ impl Inbox {
             first: VecDeque::new(),
             others: 0,
         };
-        (inbox, EventSender { lease: to_lease, registry: to_registry })
+        (inbox, EventSender { metrics, lease: to_lease, registry: to_registry })
     }
 
     /// The next event, `Woken` when the timer rings; `None` when the last handle is dropped.
@@ -152,7 +156,7 @@ mod tests {
     fn a_command_is_heard_while_more_urgent_things_are_always_ready() {
         let ((news, to_news), (told, to_told), (orders, to_orders)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel(), mpsc::channel(REQUESTS_MAX));
-        let (mut inbox, sender) = Inbox::new(to_news, to_told, to_orders);
+        let (mut inbox, sender) = Inbox::new(to_news, to_told, to_orders, Arc::default());
         assert!(
             orders.try_send(HandleRequest::Halt).is_ok() && told.send(HistoryEvent::Writable(false)).is_ok()
         );

@@ -148,6 +148,7 @@ impl Leases {
 
 impl EventSender {
     async fn send_lease_event(&self, event: LeaseEvent) {
+        self.metrics.lease_replied(&event);
         // A driver that has stopped needs no events.
         let _ = self.lease.send(DriverEvent::Inputs(vec![Input::Lease(event)])).await;
     }

@@ -48,12 +48,13 @@ use crate::guard::{self, GuardClient, GuardConnection, GuardHandoff, GuardPipes}
 use crate::handle::{Handle, HandleState};
 use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
 use crate::logs::{LogLimits, Logs};
+use crate::metrics::NodeMetrics;
 use crate::notify::{Notifier, Notifiers};
 use crate::published_loads::PublishedLoads;
 use crate::request::HandleRequest;
 use crate::secrets::NodeSecrets;
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
-use tasks::{measure, run_background, tidy, watch_changes};
+use tasks::{run_background, tidy, watch_changes};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -170,15 +171,16 @@ impl DriverLifecycle {
         let (name, url) = (config.name.clone(), evenkeel_registry::redacted(&config.registry));
         let (baton, runs, kept) = unpack_handoff(passed, &name, &url);
         let (changed, (told_by, told)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
-        let place = history_location(&config, &folder)?;
-        let shares_history = place.is_shared() || shares_host(&config);
-        let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
+        let (place, shares_history) = history_location(&config, &folder)?;
+        let metrics = Arc::new(NodeMetrics::new(registry.facts().engine));
+        let (history, reader) = open_history(place, &config, told_by, (&changed, &metrics)).await?;
         let (logs, (news_from, news)) = (Logs::new(folder.path().join("logs")), mpsc::unbounded_channel());
         // The old life's runs end before its member is removed: the next node starts none beside them (law 8).
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
-        let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
-        let ((inbox, sender), (joined_by, joined)) = (Inbox::new(news, told, asked), watch::channel(None));
+        let ((to_node, asked), (stopped_by, stopped)) = (mpsc::channel(REQUESTS_MAX), watch::channel(None));
+        let ((inbox, sender), (joined_by, joined)) =
+            (Inbox::new(news, told, asked, metrics.clone()), watch::channel(None));
         let functions = functions(&config, places.functions, &node, &news_from, &to_node);
         let executor = executor((&config, &node), functions, orders, &logs, &news_from);
         let heartbeats = Heartbeats::new(&config, &registry.facts());
@@ -192,7 +194,7 @@ impl DriverLifecycle {
             leases: Leases::new(folder, config.ttl),
             member: GuardedMember::new(config.registry),
             feed: FeedListener::default(),
-            commits: CommitQueue::new(config.ttl),
+            commits: CommitQueue::new(config.ttl, metrics.clone()),
             executor,
             peers: DriverPeers(config.peers),
             runs: RunTracker::new(name.clone()).resume(runs),
@@ -206,7 +208,7 @@ impl DriverLifecycle {
             readiness: Readiness { history: true, executor: true },
             joined: joined_by,
             effects: Vec::new(),
-            timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
+            timer: timer()?,
             taken: 0,
             load_at: Mono(i64::MIN),
             alarm: None,
@@ -214,15 +216,14 @@ impl DriverLifecycle {
             upgrading: UpgradeState::new(url, keeper),
             late,
         };
-        let (stopped_by, stopped) = watch::channel(None);
-        let measured = measure(driver.sender.registry.clone());
-        tokio::spawn(run_background(measured, watch.run(), tidy(logs.clone(), config.retention)));
+        run_background(&driver.sender.registry, watch.run(), tidy(logs.clone(), config.retention));
         let shared = HandleState {
             name,
             facts: registry.facts(),
             node,
             requests: to_node,
             history: reader,
+            metrics,
             shares_history,
             logs,
             secrets: driver.executor.secrets(),
@@ -258,6 +259,10 @@ impl DriverLifecycle {
     }
 }
 
+fn timer() -> Result<Timer, OpenError> {
+    Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))
+}
+
 /// The id that distinguishes this life's entries of the audit log from all others.
 fn life_id() -> Result<String, OpenError> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
@@ -284,10 +289,12 @@ fn build_node(settings: Settings, baton: Option<NodeHandoff>) -> Arc<RwLock<Node
     }))
 }
 
-/// The location of history.
-fn history_location(config: &Config, folder: &DataFolder) -> Result<HistoryLocation, OpenError> {
-    HistoryLocation::of(config.history.as_deref(), &config.registry, folder.path())
-        .map_err(OpenError::Setting)
+/// The location of history, and whether other nodes write there too.
+fn history_location(config: &Config, folder: &DataFolder) -> Result<(HistoryLocation, bool), OpenError> {
+    let place = HistoryLocation::of(config.history.as_deref(), &config.registry, folder.path())
+        .map_err(OpenError::Setting)?;
+    let shared = place.is_shared() || shares_host(config);
+    Ok((place, shared))
 }
 
 /// The executor of functions, which also reports their item counts to the node.
@@ -409,11 +416,12 @@ async fn open_history(
     place: HistoryLocation,
     config: &Config,
     told_by: mpsc::UnboundedSender<HistoryEvent>,
-    changed: Arc<Notify>,
+    (changed, metrics): (&Arc<Notify>, &Arc<NodeMetrics>),
 ) -> Result<(History, HistoryReader), OpenError> {
     let url = place.to_string();
-    let opened = History::open(place, config.name.as_str(), config.retention, told_by, changed).await;
-    opened.map_err(|error| OpenError::History { url, error })
+    let opened = History::open(place, config.name.as_str(), config.retention, told_by, changed.clone()).await;
+    let (history, reader) = opened.map_err(|error| OpenError::History { url, error })?;
+    Ok((history.counted_in(metrics.clone()), reader))
 }
 
 fn settings(

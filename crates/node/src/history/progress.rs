@@ -16,6 +16,11 @@ pub(super) struct WriteProgress {
 }
 
 impl WriteProgress {
+    /// How many entries wait.
+    pub(super) fn waiting(&self) -> u64 {
+        self.put.load(Ordering::Relaxed).saturating_sub(*self.written.borrow())
+    }
+
     /// Waits until everything queued so far is durable, at most this long. Returns whether it is.
     pub(super) async fn settle(&self, bound: Duration) -> bool {
         let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());

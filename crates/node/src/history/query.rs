@@ -66,6 +66,11 @@ impl HistoryReader {
         Ok(Self { queries: door, trouble, progress })
     }
 
+    /// How many entries are not written yet.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.progress.waiting()
+    }
+
     /// Why the database accepts no entries; `None` while it does.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.borrow().clone()

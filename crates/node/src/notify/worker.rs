@@ -77,6 +77,7 @@ impl NotifyTask {
         while let Ok((message, receipt)) = messages.recv() {
             let told = self.deliver(&message);
             let (told, failed) = (told.is_ok(), told.err());
+            self.history.metrics().notified(if told { "sent" } else { "failed" }, 1);
             // A notice that was not sent because the node ends is sent in its next life.
             if let Some(why) = failed {
                 let Message { kind, subject, .. } = &message;
@@ -87,6 +88,7 @@ impl NotifyTask {
             }
             let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
+                self.history.metrics().notified("dropped", dropped);
                 self.fail(format!("{} was not told of {dropped} events: too many waited", self.name()));
             }
         }

@@ -3,17 +3,20 @@
 //! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use evenkeel::audit::Proof;
+use evenkeel::clock;
 
 use super::access_policy::{AccessPolicy, host_of};
 use super::forwarded::{self, Forwarded};
 use super::headers::{set, text};
+use super::http_metrics::METRICS;
 use super::wrong_keys::WrongKeyMarker;
 use super::{ApiError, App, audited, health, proxy_user};
 use crate::listen::OpenConnection;
@@ -28,6 +31,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         .and_then(|()| proxy_user::resolve(&app.access, &mut request));
     let page = is_page(request.uri().path());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let began = clock::now().mono;
     let asker = audited::asker(Proof::Nobody, &request);
     let elsewhere = allowed_origin(&app.access, request.headers());
     let encrypted = is_encrypted(&request);
@@ -36,6 +41,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
+    let took = u64::try_from((clock::now().mono - began).0).unwrap_or(0);
+    app.http_metrics.answered(&method, route, response.status(), Duration::from_millis(took));
     let tried_key = response.extensions().get::<WrongKeyMarker>().is_some();
     if audited::is_denial(&response) && (tried_key || !audited::is_question(&method)) {
         let why = audited::response_text(&response);
@@ -129,7 +136,9 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
         return Err(ApiError::invalid("a request has one Host header: send it once"));
     }
     let said = request.extensions().get::<Forwarded>();
-    let accepts = |name: &str| door.accepts_host(name) || health::is_probe(request.uri().path());
+    // A monitoring system knows the node by an address at most, and brings a token.
+    let anywhere = |path: &str| health::is_probe(path) || path == METRICS;
+    let accepts = |name: &str| door.accepts_host(name) || anywhere(request.uri().path());
     let unknown = |name: &str| {
         ApiError::forbidden(format!(
             "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
@@ -198,7 +207,7 @@ fn allowed_origin(door: &AccessPolicy, headers: &HeaderMap) -> Option<HeaderValu
 }
 
 fn is_page(path: &str) -> bool {
-    !path.starts_with("/api/") && !path.starts_with("/peer/")
+    !path.starts_with("/api/") && !path.starts_with("/peer/") && path != METRICS
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -11,6 +11,7 @@ use super::access_policy::AccessPolicy;
 use super::console_feed::ConsoleFeed;
 use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
+use super::http_metrics::HttpMetrics;
 use super::join_tokens::JoinTokens;
 use super::search::SearchLimiter;
 use crate::listen::TlsMode;
@@ -27,6 +28,8 @@ pub(crate) struct App {
     /// The provider by which people log in, if there is one.
     pub(crate) oidc: Option<Arc<OidcProvider>>,
     pub(crate) live: Arc<ConsoleFeed>,
+    /// What the HTTP interface measures.
+    pub(crate) http_metrics: Arc<HttpMetrics>,
     /// Denied callers, counted so that they cannot fill the audit log.
     pub(crate) denials: Arc<DenialLog>,
     /// The client that calls other nodes.

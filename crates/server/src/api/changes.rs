@@ -130,12 +130,9 @@ const fn operator(scope: Scope) -> Demand {
     Demand::new(Role::Operator, scope)
 }
 
-/// Adds the routes of all changes to a router that is nested at this prefix.
-pub(super) fn add_routes(router: Router<App>, prefix: &str) -> Router<App> {
-    CHANGES.iter().fold(router, |router, change| {
-        let path = change.path.strip_prefix(prefix).unwrap_or(change.path);
-        router.route(path, (change.handler)(change.on))
-    })
+/// Adds the routes of all changes to a router.
+pub(super) fn add_routes(router: Router<App>) -> Router<App> {
+    CHANGES.iter().fold(router, |router, change| router.route(change.path, (change.handler)(change.on)))
 }
 
 /// Makes sure that each change is recorded, even if it is refused early or the caller disconnects.

@@ -6,8 +6,8 @@ use evenkeel_core::principal::Role;
 
 use super::demand::{Demand, Scope};
 use super::{
-    App, audit, calendars, cluster, console_feed, events, explain, jobs, namespaces, nodes, runs, search,
-    secrets, settings, shards, tokens, unsealed, users,
+    App, audit, calendars, cluster, console_feed, events, explain, http_metrics, jobs, namespaces, nodes,
+    runs, search, secrets, settings, shards, tokens, unsealed, users,
 };
 
 /// A question that the API answers.
@@ -57,6 +57,7 @@ pub(crate) const READS: &[ApiRead] = &[
     read("/api/v1/cluster/settings", Scope::Cluster, || get(settings::show)),
     read("/api/v1/events", Scope::List, || get(events::list)),
     read("/api/v1/audit", Scope::List, || get(audit::list)),
+    read(http_metrics::METRICS, Scope::Cluster, || get(http_metrics::metrics)),
     read("/api/v1/live", Scope::List, || get(console_feed::stream)),
     read("/api/v1/whoami", Scope::Caller, || get(users::whoami)),
     read_as("/api/v1/users", ADMIN, || get(users::list)),
@@ -65,9 +66,7 @@ pub(crate) const READS: &[ApiRead] = &[
     read_as("/api/v1/unsealed", ADMIN, || get(unsealed::list)),
 ];
 
-/// Adds the routes of all questions to a router that is nested at this prefix.
-pub(super) fn add_routes(router: Router<App>, prefix: &str) -> Router<App> {
-    READS.iter().fold(router, |router, read| {
-        router.route(read.path.strip_prefix(prefix).unwrap_or(read.path), (read.handler)())
-    })
+/// Adds the routes of all questions to a router.
+pub(super) fn add_routes(router: Router<App>) -> Router<App> {
+    READS.iter().fold(router, |router, read| router.route(read.path, (read.handler)()))
 }

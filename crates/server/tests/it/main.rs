@@ -31,6 +31,7 @@ mod kept_secrets;
 mod labels;
 mod logins;
 mod logs;
+mod metrics;
 mod names;
 mod namespaces;
 mod notify;

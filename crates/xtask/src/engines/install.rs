@@ -10,14 +10,27 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 const FORBID: &str =
     "#!/bin/sh\n# Written by `cargo xtask engines install`, for as long as it runs.\nexit 101\n";
 
-/// Installs what is missing.
+/// Programs that are not engines, each with its package: `promtool` checks metrics and the rules for alerts.
+const TOOLS: [(&str, &str); 1] = [("promtool", "prometheus")];
+
+/// Installs the engines that are missing.
 pub(super) fn install(kinds: &[&'static EngineKind]) -> Result<()> {
-    let missing: Vec<_> = kinds.iter().filter(|kind| (kind.program)().is_none()).collect();
-    if missing.is_empty() {
-        println!("every engine is installed");
+    let missing = kinds.iter().filter(|kind| (kind.program)().is_none());
+    install_packages(missing.map(|kind| kind.package).collect(), "engine")
+}
+
+/// Installs the other programs that tests use, where they are missing.
+pub(super) fn install_tools() -> Result<()> {
+    let missing = TOOLS.iter().filter(|(program, _)| super::launch::on_path(program).is_none());
+    install_packages(missing.map(|(_, package)| *package).collect(), "tool")
+}
+
+/// Installs Debian's packages; `kind` is what they are.
+fn install_packages(mut packages: Vec<&'static str>, kind: &str) -> Result<()> {
+    if packages.is_empty() {
+        println!("every {kind} is installed");
         return Ok(());
     }
-    let mut packages: Vec<_> = missing.iter().map(|kind| kind.package).collect();
     packages.dedup();
     let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !is_root() || super::launch::on_path("apt-get").is_none() {

@@ -11,7 +11,7 @@ use crate::logs::Logs;
 use crate::retention::Retention;
 
 /// Measures the host as long as the node exists.
-pub(super) async fn measure(sampled: mpsc::Sender<DriverEvent>) {
+async fn measure(sampled: mpsc::Sender<DriverEvent>) {
     let (mut host, mut wait) = (HostSampler::default(), MEASURE_FIRST);
     loop {
         // Reading a few lines of `/proc` takes too little time to need another thread.
@@ -22,13 +22,14 @@ pub(super) async fn measure(sampled: mpsc::Sender<DriverEvent>) {
     }
 }
 
-/// Runs the tasks beside the driver as long as the node exists.
-pub(super) async fn run_background(
-    measured: impl Future<Output = ()>,
-    watched: impl Future<Output = ()>,
-    tidied: impl Future<Output = ()>,
+/// Starts the tasks beside the driver as long as the node exists.
+pub(super) fn run_background(
+    sampled: &mpsc::Sender<DriverEvent>,
+    watched: impl Future<Output = ()> + Send + 'static,
+    tidied: impl Future<Output = ()> + Send + 'static,
 ) {
-    tokio::join!(measured, watched, tidied);
+    let measured = measure(sampled.clone());
+    tokio::spawn(async { tokio::join!(measured, watched, tidied) });
 }
 
 /// Keeps the output folder within its bounds.
