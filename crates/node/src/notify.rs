@@ -5,11 +5,15 @@
 //! commit made an event sends it: one notification per transition in the whole cluster.
 
 mod email;
+mod incident;
 mod message;
 mod notices;
 mod notifier;
 mod receipt;
+mod secret_source;
 mod send;
+mod shape;
+mod webhook;
 mod window;
 mod worker;
 
@@ -20,9 +24,12 @@ use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Now;
 
 use crate::history::WeakHistory;
-pub use email::{Email, Password};
+pub use email::Email;
 use message::Message;
 pub use notifier::{Notifier, NotifyChannel};
+pub use secret_source::SecretSource;
+pub use shape::WebhookShape;
+pub use webhook::Webhook;
 use window::{DedupDecision, DedupWindow};
 use worker::NotifyWorker;
 
@@ -51,7 +58,7 @@ impl Notifiers {
         let asked = Occasion::ALL.into_iter().filter(asked).collect();
         let started = all.into_iter().map(|notifier| {
             let worker = NotifyWorker::start(notifier.clone(), node.to_owned(), history.clone())?;
-            let window = DedupWindow::new(notifier.window);
+            let window = DedupWindow::new(notifier.window, notifier.keeps_incidents());
             Ok((notifier, window, worker))
         });
         let all = started.collect::<std::io::Result<_>>()?;

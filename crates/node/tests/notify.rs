@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel::core::input::ClusterSetting;
-use evenkeel::{Answer, Command, Config, EventFilter, Handle, Notifier, NotifyChannel};
+use evenkeel::{Answer, Command, Config, EventFilter, Handle, Notifier, NotifyChannel, Webhook};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -46,7 +46,7 @@ async fn node(name: &str, data: &TempDir, url: &str) -> Handle {
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
     config.ttl = Duration::from_secs(30);
     config.address = "127.0.0.1:1".into();
-    let means = NotifyChannel::Webhook(url.to_owned());
+    let means = NotifyChannel::Webhook(Box::new(Webhook::plain(url.to_owned()).unwrap()));
     let mut notifier = Notifier::new(vec!["node.offline".into()], means).unwrap();
     notifier.window = Duration::ZERO;
     notifier.timeout = Duration::from_secs(60);

@@ -1,10 +1,8 @@
 //! E-mail notifications, handed to a mail server.
 
-use std::path::PathBuf;
+use std::io;
 use std::time::Duration;
-use std::{fmt, io};
 
-use evenkeel_core::ids::is_unseen;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message as Mail};
 use lettre::transport::smtp::authentication::Credentials;
@@ -13,9 +11,8 @@ use lettre::{SmtpTransport, Transport};
 use ureq::http::Uri;
 
 use super::message::Message;
+use super::secret_source::SecretSource;
 
-/// The largest file that is read for a password.
-const PASSWORD_MAX: usize = 4096;
 /// The most characters of a subject.
 const SUBJECT_MAX: usize = 200;
 
@@ -25,16 +22,7 @@ pub struct Email {
     to: Vec<String>,
     from: String,
     server: MailServer,
-    login: Option<(String, Password)>,
-}
-
-/// Where the password is read from each time that it is needed. It is stored nowhere else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Password {
-    /// The first line of this file.
-    File(PathBuf),
-    /// This environment variable of the node.
-    Variable(String),
+    login: Option<(String, SecretSource)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +42,7 @@ impl Email {
         to: Vec<String>,
         from: String,
         server: &str,
-        login: Option<(String, Password)>,
+        login: Option<(String, SecretSource)>,
     ) -> Result<Self, String> {
         if to.is_empty() {
             return Err("email: say to = [\"somebody@example.org\", …]".to_owned());
@@ -76,7 +64,9 @@ impl Email {
             .tls(self.tls()?)
             .timeout(Some(timeout));
         let transport = match &self.login {
-            Some((user, password)) => transport.credentials(Credentials::new(user.clone(), password.read()?)),
+            Some((user, password)) => {
+                transport.credentials(Credentials::new(user.clone(), password.read("password")?))
+            }
             None => transport,
         };
         transport.build().send(&mail).map(|_| ()).map_err(|e| self.wrong(&e))
@@ -100,7 +90,7 @@ impl Email {
             text = format!("it did not answer in time: {text}");
         }
         // A server may repeat the password in its answer.
-        let secret = self.login.as_ref().and_then(|(_, password)| password.read().ok());
+        let secret = self.login.as_ref().and_then(|(_, password)| password.read("password").ok());
         secret.filter(|secret| !secret.is_empty()).map_or(text.clone(), |secret| text.replace(&secret, "…"))
     }
 
@@ -125,11 +115,7 @@ impl Email {
     }
 
     fn mail(&self, message: &Message) -> Result<Mail, String> {
-        let subject: String = format!("[evenkeel] {} {}", message.kind, message.subject)
-            .chars()
-            .map(|c| if is_unseen(c) { ' ' } else { c })
-            .take(SUBJECT_MAX)
-            .collect();
+        let subject: String = message.title().chars().take(SUBJECT_MAX).collect();
         let mut mail = Mail::builder().from(mailbox(&self.from)?).subject(subject).date_now();
         for to in &self.to {
             mail = mail.to(mailbox(to)?);
@@ -174,32 +160,6 @@ impl MailServer {
     fn is_here(&self) -> bool {
         let address = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    }
-}
-
-impl Password {
-    fn read(&self) -> Result<String, String> {
-        let text = match self {
-            Self::File(path) => {
-                let text = std::fs::read_to_string(path).map_err(|e| format!("the password file: {e}"))?;
-                text.lines().next().unwrap_or_default().to_owned()
-            }
-            Self::Variable(name) => std::env::var(name)
-                .map_err(|_| format!("the node has no variable {name} with the password"))?,
-        };
-        match text.len() {
-            1..=PASSWORD_MAX => Ok(text),
-            n => Err(format!("{self} has {n} bytes: 1 to {PASSWORD_MAX} are a password")),
-        }
-    }
-}
-
-impl fmt::Display for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::Variable(name) => write!(f, "variable {name}"),
-        }
     }
 }
 

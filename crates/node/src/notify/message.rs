@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::EventReport;
+use evenkeel_core::effect::{EventLevel, EventReport};
+use evenkeel_core::ids::is_unseen;
+use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Wall;
 use serde::Serialize;
 
@@ -10,6 +12,34 @@ use crate::history::Notice;
 
 /// The most bytes of an event's text, so that a command that reads nothing never blocks its notifier.
 const TEXT_MAX: usize = 16 * 1024;
+
+/// How bad an event is, for receivers that sort by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AlertSeverity {
+    /// A change that is expected, or the end of a fault.
+    Info,
+    /// Something that people should look at.
+    Warning,
+    /// Work was not done, or may not have been done.
+    Error,
+}
+
+impl AlertSeverity {
+    fn of_level(level: EventLevel) -> Self {
+        match level {
+            EventLevel::Debug | EventLevel::Info => Self::Info,
+            EventLevel::Warn => Self::Warning,
+        }
+    }
+
+    fn of_occasion(occasion: Occasion) -> Self {
+        match occasion {
+            Occasion::Failure | Occasion::Lost | Occasion::Absent => Self::Error,
+            Occasion::Miss | Occasion::Late => Self::Warning,
+            Occasion::Recovery => Self::Info,
+        }
+    }
+}
 
 /// The message about one event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +67,9 @@ pub(super) struct Message {
     /// The due moment of the run, as RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due: Option<String>,
+    /// How bad it is; the plain JSON has the kind instead.
+    #[serde(skip)]
+    pub(super) severity: AlertSeverity,
 }
 
 impl Message {
@@ -52,6 +85,7 @@ impl Message {
             id: None,
             run: None,
             due: None,
+            severity: AlertSeverity::of_level(report.level),
         }
     }
 
@@ -68,7 +102,29 @@ impl Message {
             id: Some(notice.id.clone()),
             run: Some(notice.run.to_string()),
             due: Some(notice.due.to_string()),
+            severity: AlertSeverity::of_occasion(notice.occasion),
         }
+    }
+
+    /// What it is about, in one line.
+    pub(super) fn title(&self) -> String {
+        let title = format!("[evenkeel] {} {}", self.kind, self.subject);
+        title.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
+    }
+
+    /// What stands below the text where people read it, with names.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        let suppressed = (self.suppressed > 0).then(|| self.suppressed.to_string());
+        [
+            ("run", self.run.clone()),
+            ("due", self.due.clone()),
+            ("node", Some(self.node.clone())),
+            ("at", Some(self.at.clone())),
+            ("more since the last message", suppressed),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
     }
 
     /// The message as JSON, for webhooks and commands.

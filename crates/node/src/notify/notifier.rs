@@ -6,7 +6,7 @@ use evenkeel_core::effect::{event_kinds, find_event_kind};
 use evenkeel_core::ids::NotifierName;
 
 use super::email::Email;
-use super::send;
+use super::webhook::Webhook;
 
 /// The kind of event with this name that notifiers send, with dots or underscores.
 fn sent_kind(name: &str) -> Option<&'static str> {
@@ -31,8 +31,8 @@ pub struct Notifier {
 /// The channel of a notifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotifyChannel {
-    /// The event is posted to this address as JSON.
-    Webhook(String),
+    /// The event is posted to an address as JSON.
+    Webhook(Box<Webhook>),
     /// This program is started, with the event as JSON on its standard input and in its environment.
     Command(Vec<String>),
     /// A mail server delivers it to some addresses.
@@ -71,11 +71,10 @@ impl Notifier {
             return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", sent.join(", ")));
         }
         match &means {
-            NotifyChannel::Webhook(url) => send::check(url)?,
             NotifyChannel::Command(argv) if argv.first().is_none_or(String::is_empty) => {
                 return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
             }
-            NotifyChannel::Command(_) | NotifyChannel::Email(_) => {}
+            NotifyChannel::Webhook(_) | NotifyChannel::Command(_) | NotifyChannel::Email(_) => {}
         }
         let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
         Ok(Self {
@@ -86,6 +85,11 @@ impl Notifier {
             window: Duration::from_mins(5),
             timeout: Duration::from_secs(10),
         })
+    }
+
+    /// Whether its receiver keeps incidents that open and close.
+    pub(super) fn keeps_incidents(&self) -> bool {
+        matches!(&self.channel, NotifyChannel::Webhook(hook) if hook.shape().keeps_incidents())
     }
 
     pub(super) fn wants(&self, kind: &str) -> bool {

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 
+use super::incident;
+
 /// The most remembered subjects; beyond, those whose window is over are forgotten, with their counts.
 const SUBJECTS_MAX: usize = 10_000;
 
 /// What was sent lately.
 pub(super) struct DedupWindow {
     span: Millis,
+    /// Whether an event of one kind ends the window of those that it closes or opens again.
+    incidents: bool,
     sent: BTreeMap<(&'static str, String), DedupEntry>,
 }
 
@@ -29,15 +33,22 @@ pub(super) enum DedupDecision {
 }
 
 impl DedupWindow {
-    pub(super) fn new(span: Duration) -> Self {
+    /// A window of this span; with `incidents` its receiver keeps incidents that open and close, so no change between the
+    /// two is suppressed: else an incident could stay open, or closed, for ever.
+    pub(super) fn new(span: Duration, incidents: bool) -> Self {
         let span = Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 2));
-        Self { span, sent: BTreeMap::new() }
+        Self { span, incidents, sent: BTreeMap::new() }
     }
 
     pub(super) fn ask(&mut self, now: Mono, kind: &'static str, subject: &str) -> DedupDecision {
         if self.sent.len() >= SUBJECTS_MAX {
             let span = self.span;
             self.sent.retain(|_, told| now < told.at + span);
+        }
+        if self.incidents {
+            for other in incident::opposites(kind) {
+                self.sent.remove(&(*other, subject.to_owned()));
+            }
         }
         let key = (kind, subject.to_owned());
         match self.sent.get_mut(&key) {
@@ -66,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_same_is_told_once_within_a_window_and_counted_with_the_next() {
-        let mut window = DedupWindow::new(Duration::from_secs(10));
+        let mut window = DedupWindow::new(Duration::from_secs(10), false);
         let mut ask = |at, kind, subject| window.ask(Mono(at), kind, subject);
         assert_eq!(ask(0, "alarm", "a"), DedupDecision::Send { suppressed: 0 });
         assert_eq!(ask(1, "alarm", "a"), DedupDecision::Suppress);
@@ -79,8 +90,30 @@ mod tests {
     }
 
     #[test]
+    fn an_incident_is_opened_and_closed_each_time_and_only_repetitions_are_suppressed() {
+        let asked = [
+            (0, "job.failure"),
+            (1, "job.failure"),
+            (2, "job.recovery"),
+            (3, "job.recovery"),
+            (4, "job.failure"),
+            (5, "job.lost"),
+            (6, "job.recovery"),
+        ];
+        let sent = |incidents| {
+            let mut window = DedupWindow::new(Duration::from_secs(10), incidents);
+            let sent = asked
+                .into_iter()
+                .filter(|(at, kind)| matches!(window.ask(Mono(*at), kind, "a"), DedupDecision::Send { .. }));
+            sent.map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(true), [0, 2, 4, 5, 6]);
+        assert_eq!(sent(false), [0, 2, 5], "a chat gets each kind once");
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
-        let mut window = DedupWindow::new(Duration::from_secs(10));
+        let mut window = DedupWindow::new(Duration::from_secs(10), false);
         for n in 0..SUBJECTS_MAX + 50 {
             window.ask(Mono(0), "alarm", &n.to_string());
         }

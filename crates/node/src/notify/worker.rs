@@ -126,7 +126,7 @@ impl NotifyTask {
 
     fn name(&self) -> String {
         match &self.notifier.channel {
-            NotifyChannel::Webhook(url) => format!("webhook {}", send::host(url)),
+            NotifyChannel::Webhook(hook) => format!("webhook {}", hook.host()),
             NotifyChannel::Email(email) => format!("email by {}", email.host()),
             NotifyChannel::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
         }

@@ -217,6 +217,12 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.notify.name", "the name that jobs give it, as \"oncall\""),
     ("settings.notify.on", "a list of events, as [\"alarm\", \"node.offline\"]"),
     ("settings.notify.webhook", "an address, as \"https://chat.example/hook\""),
+    (
+        "settings.notify.shape",
+        "\"json\", \"slack\", \"teams\", \"dingtalk\", \"lark\", \"wecom\", \"pagerduty\" or \"opsgenie\"",
+    ),
+    ("settings.notify.secret_file", "the path of a file, as \"/etc/evenkeel/pagerduty\""),
+    ("settings.notify.secret_env", "the name of a variable, as \"EVENKEEL_PAGERDUTY\""),
     ("settings.notify.command", "a program and its arguments as a list, as [\"/usr/local/bin/page\"]"),
     (
         "settings.notify.email",

@@ -181,6 +181,11 @@ fn mistakes_in_settings_and_in_bodies_are_told_alike() {
             "notify takes a list: write [[notify]], with two brackets, above each notifier",
         ),
         ("[[notify]]\nwebhok = \"x\"", "2:1: unknown key \"webhok\" in notify: did you mean \"webhook\"?"),
+        (
+            "[[notify]]\nshape = \"slak\"",
+            "notify.shape is \"slak\": it takes \"json\", \"slack\", \"teams\", \"dingtalk\", \"lark\", \"wecom\", \"pagerduty\" or \
+             \"opsgenie\"; did you mean \"slack\"?",
+        ),
         ("[[notify]]\nwindow = 5", "notify.window takes a span with its unit, as \"5m\", not the number 5"),
         ("[[notify]]\nemail = { to = \"a@b.c\" }", "notify.email.to takes a list of addresses"),
         ("listen = \"localhost\"", "listen"),

@@ -67,7 +67,7 @@ fn talk(stream: TcpStream, (at, verdict): (&str, &str)) -> SmtpTranscript {
     said
 }
 
-fn email(server: &str, login: Option<(String, Password)>) -> Notifier {
+fn email(server: &str, login: Option<(String, SecretSource)>) -> Notifier {
     let to = vec!["ops@example.org".to_owned(), "Boss <boss@example.org>".to_owned()];
     let email = Email::new(to, "evenkeel@example.org".into(), server, login).unwrap();
     made(&["alarm"], NotifyChannel::Email(Box::new(email)))
@@ -101,7 +101,7 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "tide-and-keel\n").unwrap();
-    let login = || Some(("evenkeel".to_owned(), Password::File(file.clone())));
+    let login = || Some(("evenkeel".to_owned(), SecretSource::File(file.clone())));
     let (address, talks) = server(&[("", "")]);
     let mut telling = NotifierFixture::new(vec![email(&address, login())]).await;
     telling.notify(1_000, &ALARM);
@@ -157,7 +157,7 @@ async fn a_server_that_refuses_hangs_or_is_not_there_is_complained_of() {
 #[test]
 fn a_password_goes_only_over_tls_to_another_host() {
     let email = |server: &str, login: bool| {
-        let login = login.then(|| ("u".to_owned(), Password::Variable("EVENKEEL_NONE".into())));
+        let login = login.then(|| ("u".to_owned(), SecretSource::Variable("EVENKEEL_NONE".into())));
         let email = Email::new(vec!["a@example.org".into()], "a@example.org".into(), server, login).unwrap();
         email.security()
     };

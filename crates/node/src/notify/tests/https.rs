@@ -73,11 +73,12 @@ fn a_webhook_speaks_tls_with_those_whom_the_host_trusts_and_with_nobody_else() {
     let (url, posts) = tls_listener(folder.path());
     let message = Message::of(Wall(1_000), "a", &ALARM.report());
     let root = CertificateDer::from_pem_file(folder.path().join("ca.pem")).unwrap();
-    send::post(&url, &message, PATIENCE, || vec![root]).unwrap();
+    let hook = Webhook::plain(url).unwrap();
+    send::post(&hook, &message, PATIENCE, || vec![root]).unwrap();
     let head = posts.recv_timeout(PATIENCE).unwrap();
     assert!(head.starts_with("POST /hook HTTP/1.1"), "{head}");
     // No CA that this host trusts has signed it.
-    let refused = send::send(&NotifyChannel::Webhook(url), &message, PATIENCE).unwrap_err();
+    let refused = send::send(&NotifyChannel::Webhook(Box::new(hook)), &message, PATIENCE).unwrap_err();
     assert!(refused.to_lowercase().contains("certificate"), "{refused}");
     assert!(posts.try_recv().is_err(), "it was told nothing");
 }
