@@ -72,7 +72,7 @@ pub use history::{AttemptState, EventFilter, EventRecord, HistoryError, LoadPoin
 pub use lock::LockGuard;
 pub use logs::LogChunk;
 pub use metrics::MetricsFormat;
-pub use notify::{Email, Notifier, NotifyChannel, SecretSource, Webhook, WebhookShape};
+pub use notify::{Email, Notifier, NotifyChannel, OutgoingHeartbeat, SecretSource, Webhook, WebhookShape};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;
 pub use retention::Retention;

@@ -5,6 +5,8 @@
 //! commit made an event sends it: one notification per transition in the whole cluster.
 
 mod email;
+mod exchange;
+mod heartbeat;
 mod incident;
 mod message;
 mod notices;
@@ -25,6 +27,7 @@ use evenkeel_core::time::Now;
 
 use crate::history::WeakHistory;
 pub use email::Email;
+pub use heartbeat::OutgoingHeartbeat;
 use message::Message;
 pub use notifier::{Notifier, NotifyChannel};
 pub use secret_source::SecretSource;

@@ -16,6 +16,7 @@ mod exit;
 mod file_version;
 mod files;
 mod group_roles;
+mod heartbeat;
 mod host;
 mod identity;
 mod join;

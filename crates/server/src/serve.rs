@@ -24,7 +24,7 @@ use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
 use crate::tls::{NodeTls, PresentNode};
 use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
-use crate::{listen, queries};
+use crate::{heartbeat, listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
@@ -119,6 +119,10 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     ConsoleFeed::follow(app.clone());
     tokio::spawn(keep_fresh(tls.clone(), key));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
+    if let Some(heartbeat) = meant.heartbeat {
+        let own = handle.clone();
+        tokio::spawn(heartbeat::keep_beating(heartbeat, move || queries::is_member(&own)));
+    }
     let served = tokio::spawn(listen::serve(listeners, router(app), security, ending));
     let ended = tokio::select! {
         done = async {

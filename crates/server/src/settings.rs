@@ -1,6 +1,7 @@
 //! A node's settings: read from a file, overridden by the environment and by flags, then resolved or refused.
 
 mod commands;
+mod heartbeat;
 mod login;
 mod notify;
 mod tls;
@@ -12,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel::Retention;
+use evenkeel::{OutgoingHeartbeat, Retention};
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::node::Quota;
 use evenkeel_core::time::{Millis, SpanLimits};
@@ -24,6 +25,7 @@ use crate::key::KeyFile;
 use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
+use heartbeat::HeartbeatConfig;
 use login::LoginArgs;
 pub(crate) use login::{CALLBACK, LoginSettings};
 use notify::NotifierConfig;
@@ -193,6 +195,9 @@ pub(crate) struct SettingsArgs {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) notify: Vec<NotifierConfig>,
+    /// Where the node says that it works; only in the file.
+    #[arg(skip)]
+    pub(crate) heartbeat: Option<HeartbeatConfig>,
 }
 
 /// A port; none where the environment says something else by the name of its variable.
@@ -248,6 +253,8 @@ pub(crate) struct ServerSettings {
     pub(crate) login: LoginSettings,
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
+    /// The monitor to which the node says that it works.
+    pub(crate) heartbeat: Option<OutgoingHeartbeat>,
     /// The keys of which callers must send one; `None` for the user's own.
     key: Option<KeyFile>,
 }
@@ -334,6 +341,7 @@ impl SettingsArgs {
             command_umask: self.command_umask.or(below.command_umask),
             no_new_privileges: self.no_new_privileges.or(below.no_new_privileges),
             notify: given(self.notify, below.notify),
+            heartbeat: self.heartbeat.or(below.heartbeat),
         }
     }
 
@@ -418,6 +426,7 @@ impl SettingsArgs {
             proxies,
             login,
             tls,
+            heartbeat: self.heartbeat.map(HeartbeatConfig::resolve).transpose()?,
             key,
         })
     }

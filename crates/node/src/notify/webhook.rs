@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use ureq::http::Uri;
-
+use super::exchange;
 use super::secret_source::SecretSource;
 use super::shape::{SecretNeed, WebhookShape};
 
@@ -38,7 +37,7 @@ impl Webhook {
         let url = url.ok_or_else(|| {
             format!("shape {word:?} needs webhook = \"https://…\", the address that the service gave you")
         })?;
-        check(&url)?;
+        exchange::check("webhook", &url)?;
         shape.check_url(&url)?;
         match (shape.secret(), &secret) {
             (SecretNeed::Required(what), None) => {
@@ -62,10 +61,7 @@ impl Webhook {
 
     /// The host of the address; the rest may be a secret.
     pub(super) fn host(&self) -> String {
-        let uri = self.url.parse::<Uri>().ok();
-        let usual = if self.url.starts_with("https:") { 443 } else { 80 };
-        let host = uri.as_ref().and_then(|uri| Some((uri.host()?, uri.port_u16().unwrap_or(usual))));
-        host.map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
+        exchange::host(&self.url)
     }
 
     pub(super) fn url(&self) -> &str {
@@ -84,13 +80,4 @@ impl fmt::Debug for Webhook {
         let mut shown = f.debug_struct("Webhook");
         shown.field("host", &self.host()).field("shape", &self.shape).field("secret", &self.secret).finish()
     }
-}
-
-/// Checks whether an address can be posted to. The error does not repeat it, since it may be a secret.
-fn check(url: &str) -> Result<(), String> {
-    let spoken = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-    let uri = url.parse::<Uri>().ok().filter(spoken);
-    uri.map(|_| ()).ok_or_else(|| {
-        "webhook is no address: write webhook = \"http://HOST:PORT/PATH\", or https://…".to_owned()
-    })
 }

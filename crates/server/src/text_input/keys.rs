@@ -236,6 +236,9 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.notify.email.password_env", "the name of a variable, as \"MAIL_PASSWORD\""),
     ("settings.notify.window", "a span with its unit, as \"5m\""),
     ("settings.notify.timeout", "a span with its unit, as \"10s\""),
+    ("settings.heartbeat", "a table, as { url = \"https://hc-ping.com/…\", every = \"60s\" }"),
+    ("settings.heartbeat.url", "an address, as \"https://hc-ping.com/…\""),
+    ("settings.heartbeat.every", "a span with its unit, as \"60s\""),
 ];
 
 /// The values that the value at this address takes; empty if the table does not have it.

@@ -237,6 +237,7 @@ fn every_key_that_is_read_is_described() {
         ("calendar", "[[calendar]]\nzzz = 1", ReadTarget::JobFile),
         ("settings", "zzz = 1", ReadTarget::Settings),
         ("settings.notify", "[[notify]]\nzzz = 1", ReadTarget::Settings),
+        ("settings.heartbeat", "[heartbeat]\nzzz = 1", ReadTarget::Settings),
         ("settings.notify.email", "[[notify]]\nemail = { zzz = 1 }", ReadTarget::Settings),
     ] {
         for key in keys_at(text, kind) {

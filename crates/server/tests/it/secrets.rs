@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::process::{ServerProcess, evenkeel, text, until};
+use crate::process::{PATIENCE, ServerProcess, evenkeel, text, until};
 use crate::servers;
 
 /// Each in a place of its own, so that whoever is found says where he comes from.
@@ -21,10 +21,13 @@ const BODY: &str = "canary-http-body-c66f";
 const OPEN: &str = "canary-http-open-0a73";
 const MAIL: &str = "canary-mail-93be";
 const HOOK: &str = "canary-webhook-4fd8";
+const PAGER: &str = "canary-pager-d81c";
+const BEAT: &str = "canary-heartbeat-3ea9";
 const VARIABLE: &str = "canary-variable-2c18";
 const FILE: &str = "canary-file-b1f7";
 const ROTATED: &str = "canary-rotated-60de";
-const ALL: [&str; 11] = [REGISTRY, HISTORY, KEY, TOKEN, BODY, OPEN, MAIL, HOOK, VARIABLE, FILE, ROTATED];
+const ALL: [&str; 13] =
+    [REGISTRY, HISTORY, KEY, TOKEN, BODY, OPEN, MAIL, HOOK, PAGER, BEAT, VARIABLE, FILE, ROTATED];
 
 /// A server that answers so, and tells what it was sent.
 fn server(status: &'static str) -> (SocketAddr, mpsc::Receiver<String>) {
@@ -112,16 +115,20 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 fn plant(folder: &Path, hook: SocketAddr) -> (PathBuf, Vec<PathBuf>) {
     let secrets = folder.join("secrets");
     fs::create_dir(&secrets).expect("a folder");
-    let mail = put(folder, "mail", MAIL, 0o600);
+    let (mail, pager) = (put(folder, "mail", MAIL, 0o600), put(folder, "pager", PAGER, 0o600));
     let settings = format!(
-        "[[notify]]\non = [\"*\"]\nwebhook = \"http://{hook}/{HOOK}?token={HOOK}\"\n\n\
+        "[heartbeat]\nurl = \"http://{hook}/{BEAT}\"\nevery = \"1s\"\n\n\
+         [[notify]]\non = [\"*\"]\nwebhook = \"http://{hook}/{HOOK}?token={HOOK}\"\n\n\
+         [[notify]]\non = [\"*\"]\nwebhook = \"http://{hook}/v2/{HOOK}\"\nshape = \"pagerduty\"\nsecret_file = {:?}\n\n\
          [[notify]]\nname = \"ops\"\non = [\"*\"]\n\
          email = {{ to = [\"o@h\"], from = \"e@h\", server = \"smtp://127.0.0.1:1\", user = \"u\", password_file = {:?} }}\n",
+        pager.display().to_string(),
         mail.display().to_string()
     );
     let settings_file = put(folder, "settings.toml", &settings, 0o600);
     let planted = vec![
         mail,
+        pager,
         settings_file.clone(),
         put(folder, "key", KEY, 0o600),
         put(&secrets, "token", TOKEN, 0o600),
@@ -241,7 +248,11 @@ fn play(server_url: Option<&str>) {
         sent.contains(&format!("Bearer {TOKEN}")) && sent.contains(&format!("{{\"k\": \"{BODY}\"}}")),
         "{sent}"
     );
-    assert!(hooked.recv().expect("it is told").contains(HOOK));
+    let mut missing = vec![HOOK, PAGER, BEAT];
+    while !missing.is_empty() {
+        let sent = hooked.recv_timeout(PATIENCE).expect("a notification and a heartbeat are sent");
+        missing.retain(|secret| !sent.contains(secret));
+    }
     let says = |name: &str, what: &str| {
         let shown = node.ok(&keyed(&["run", "show", &format!("{name}:ask-r:0")], &key));
         assert!(shown.contains(what), "{shown}");

@@ -253,3 +253,18 @@ fn a_shape_without_what_it_needs_is_refused_with_the_fix() {
         assert!(host.starts_with("events.pagerduty.com:443") || host == "api.opsgenie.com:443", "{host}");
     }
 }
+
+/// A long answer is cut where it is shown, and a secret at the cut could be left in part.
+#[test]
+fn a_secret_at_the_end_of_what_is_shown_is_not_left_in_part() {
+    let secret = "tide-and-keel-of-the-service";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, secret).unwrap();
+    let answer: &'static str = format!("{}{secret}", "x".repeat(290)).leak();
+    let (url, _requests) = service(&[(400, answer)]);
+    let hook = Webhook::new(Some(url), WebhookShape::PagerDuty, Some(SecretSource::File(file))).unwrap();
+    let message = Message::of(Wall(0), "a", &ALARM.report());
+    let refused = send::post(&hook, &message, PATIENCE, Vec::new).unwrap_err();
+    assert_eq!(refused, format!("it answers with status 400: {}…", "x".repeat(290)));
+}
