@@ -38,6 +38,7 @@ mod login_codes;
 mod namespaces;
 mod nodes;
 mod oidc_login;
+pub(crate) mod openapi;
 pub(crate) mod output;
 mod passwords;
 mod precondition;
@@ -45,7 +46,9 @@ mod principals;
 mod proxy_user;
 mod query_keys;
 pub(crate) mod reads;
+mod reference;
 mod relay;
+mod route_docs;
 mod row_limit;
 mod run_target;
 mod running;
@@ -94,6 +97,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/logout", post(login::log_out))
         .route(health::HEALTH, get(health::health))
         .route(health::READY, get(health::ready))
+        .route(reference::OPENAPI, get(reference::openapi))
+        .route(reference::JOB_SCHEMA, get(reference::job_schema))
+        .route(reference::PAGE, get(reference::page))
         .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
     // A provider adds to its answers what it likes.

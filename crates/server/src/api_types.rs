@@ -1,9 +1,11 @@
 //! The API's response types, for server and client: stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod answers;
 mod applied;
 mod audit;
 mod balance;
 mod calendars;
+pub(crate) mod declared;
 mod events;
 mod explain;
 mod fires;
@@ -21,8 +23,14 @@ use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::TimeSpan;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use answers::{
+    AttemptDetail, CalendarPage, ClaimAnswer, ClaimReason, DeclaredAnswer, DoneAnswer, EndedRow,
+    ForgetAnswer, JoinTokenAnswer, LoadPage, LoginLink, NewToken, NextFires, NodePage, RunAnswer, RunDetail,
+    TokenPage, TreePage, UpgradeAnswer, UserPage, WaitAnswer,
+};
 pub(crate) use applied::{ApplyAnswer, ApplyRow};
 pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{BalanceReport, BalanceRow, ObstacleRow, ProjectedLoad, WhatIfRow};
@@ -42,7 +50,7 @@ pub(crate) use unsealed::{UnsealedJobRow, UnsealedPage};
 pub(crate) use words::{moment, word, zone};
 
 /// A job in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct JobRow {
     /// Its name.
     pub(crate) name: String,
@@ -51,6 +59,7 @@ pub(crate) struct JobRow {
     /// Its time zone; `UTC` if none is declared.
     pub(crate) timezone: String,
     /// How nodes are chosen for it.
+    #[schemars(with = "String")]
     pub(crate) placement: Placement,
     /// The node that owns it; the leader of a sharded job, or the planner of a dispatched one.
     pub(crate) owner: Option<String>,
@@ -72,11 +81,12 @@ pub(crate) struct JobRow {
 }
 
 /// All details of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct JobDetail {
     /// Its name.
     pub(crate) name: String,
     /// The declaration as last applied; `disabled` and `switches` show what operators changed.
+    #[schemars(schema_with = "crate::api_types::declared::job")]
     pub(crate) job: Job,
     /// Rises with every change.
     pub(crate) version: u64,
@@ -105,7 +115,7 @@ pub(crate) struct JobDetail {
 }
 
 /// A run, or its latest attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunRow {
     /// Its id.
     pub(crate) run: String,
@@ -133,7 +143,7 @@ pub(crate) struct RunRow {
 }
 
 /// The least loaded node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ServiceRow {
     /// Its name.
     pub(crate) node: String,
@@ -144,17 +154,21 @@ pub(crate) struct ServiceRow {
 }
 
 /// The settings of the whole cluster, and its leader.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SettingsRow {
     /// Which node plans dispatched jobs.
+    #[schemars(with = "String")]
     pub(crate) planner: PlannerKind,
     /// The length of a beat.
+    #[schemars(with = "String")]
     pub(crate) beat: TimeSpan,
     /// The number of strikes that make a node offline.
     pub(crate) strikes: u32,
     /// What a new leader waits for.
+    #[schemars(with = "String")]
     pub(crate) handover: Handover,
     /// How free jobs are distributed over nodes.
+    #[schemars(with = "String")]
     pub(crate) spread: Spread,
     /// The present leader, if the planner is a leader; none while this node cannot know it.
     pub(crate) leader: Option<String>,
@@ -164,7 +178,7 @@ pub(crate) struct SettingsRow {
 }
 
 /// The last known leader, as a node whose lease is not trusted knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct LeaderUnknown {
     /// The last known leader.
     pub(crate) last: Option<String>,
@@ -173,33 +187,38 @@ pub(crate) struct LeaderUnknown {
 }
 
 /// A change of cluster settings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsChange {
     /// Which node plans dispatched jobs.
+    #[schemars(with = "Option<String>")]
     pub(crate) planner: Option<PlannerKind>,
     /// The length of a beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub(crate) beat: Option<TimeSpan>,
     /// The number of strikes that make a node offline.
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.
+    #[schemars(with = "Option<String>")]
     pub(crate) handover: Option<Handover>,
     /// How free jobs are distributed over nodes.
+    #[schemars(with = "Option<String>")]
     pub(crate) spread: Option<Spread>,
 }
 
 /// The layout of the registry data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct LayoutRow {
     /// Its number.
     pub(crate) layout: u32,
     /// `updated` if it was raised, `unchanged` if it was the newest already.
+    #[schemars(with = "String")]
     pub(crate) applied: ApplyResult,
 }
 
 /// A page of jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct JobPage {
     /// The jobs, by name.
     pub(crate) jobs: Vec<JobRow>,
@@ -211,7 +230,7 @@ pub(crate) struct JobPage {
 }
 
 /// A page of runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunPage {
     /// The latest first.
     pub(crate) runs: Vec<RunRow>,
@@ -230,7 +249,7 @@ pub(crate) struct RunPage {
 }
 
 /// All running attempts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RunningRow {
     /// The number of attempts.
     pub(crate) running: usize,

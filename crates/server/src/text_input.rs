@@ -3,6 +3,8 @@
 
 mod error;
 mod keys;
+pub(crate) mod schema;
+mod value_kind;
 
 use std::fmt;
 

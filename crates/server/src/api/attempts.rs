@@ -3,15 +3,16 @@
 use axum::body::Body;
 use evenkeel::{AttemptState as RunState, RunRecord};
 use evenkeel_core::ids::RunId;
-use serde_json::{Value, json};
 
 use super::{ApiError, App, fanout, jobs, output, relay};
+use crate::api_types::AttemptDetail;
 use crate::peer::LogPieceQuery;
 use crate::queries;
 
 /// The other fields of an attempt.
-pub(super) fn detail(a: &RunRecord) -> Value {
-    json!({ "run": a.run, "attempt": a.attempt, "token": a.token, "code": a.code, "output": a.output })
+pub(super) fn detail(a: &RunRecord) -> AttemptDetail {
+    let (run, token) = (a.run.to_string(), a.token.map(|token| token.0));
+    AttemptDetail { run, attempt: a.attempt, token, code: a.code, output: a.output }
 }
 
 /// All attempts of a run; none if it was only requested.

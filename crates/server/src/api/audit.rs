@@ -5,6 +5,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::audit::{AuditFilter, Proof};
 use evenkeel_core::ids::{JobName, Namespace};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::events::when;
@@ -17,16 +18,26 @@ use crate::{queries, text_input, zones};
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditListQuery {
+    /// Only of this job.
+    #[schemars(with = "Option<String>")]
     job: Option<JobName>,
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
+    /// Only this node.
     node: Option<String>,
+    /// Only of this caller, as `user:ann`.
     who: Option<String>,
+    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
     since: Option<String>,
+    /// Only before this moment, written likewise.
     until: Option<String>,
+    /// The most rows; the answer says where the next page begins.
     limit: Option<u32>,
+    /// Only what is older: `before` of the page before.
     before: Option<String>,
 }
 

@@ -2,13 +2,14 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ApiError, read_body};
 use crate::text_input::ReadTarget;
 
 /// An empty body, or `{}`. Unknown keys are refused: a caller would believe that an ignored key has an effect.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmptyBody {}
 

@@ -9,6 +9,7 @@ use evenkeel_core::ids::{CalendarName, Namespace};
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::record::CalendarSpec;
 use evenkeel_core::view::{JobView, View};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,31 +17,30 @@ use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::precondition::WithVersion;
 use super::{ApiError, App, namespaces};
-use crate::api_types::{CalendarDetail, CalendarRow, moment};
+use crate::api_types::{CalendarDetail, CalendarPage, CalendarRow, moment};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
 type CalendarResult = Result<Json<Value>, ApiError>;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CalendarListQuery {
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
 }
 
 pub(super) async fn list(
     State(app): State<App>,
     page: Result<Query<CalendarListQuery>, QueryRejection>,
-) -> CalendarResult {
+) -> Result<Json<CalendarPage>, ApiError> {
     let Query(CalendarListQuery { namespace }) = page?;
     namespaces::known(&app, namespace.as_ref())?;
     let listed = rows(&app, namespace.as_ref(), usize::MAX);
-    let mut answer = json!({ "calendars": listed });
-    if namespace.is_some() {
-        let all = app.handle.with_node(|node| node.view().calendars().count());
-        answer["elsewhere"] = all.saturating_sub(listed.len()).into();
-    }
-    Ok(Json(answer))
+    let all = || app.handle.with_node(|node| node.view().calendars().count());
+    let elsewhere = namespace.is_some().then(|| all().saturating_sub(listed.len()));
+    Ok(Json(CalendarPage { calendars: listed, elsewhere }))
 }
 
 /// The first calendars by name; of one namespace, if one is named.

@@ -12,15 +12,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use evenkeel::audit::{AuditAction, AuditOutcome, Proof, UPGRADE_BEGINS};
 use evenkeel_core::ids::{JobName, NodeName, RunId};
-use evenkeel_core::input::{CommandKind, ObjectKind};
+use evenkeel_core::input::{Command, CommandKind, ObjectKind};
 use evenkeel_core::principal::Role;
+use evenkeel_core::shards::ShardSet;
 
 use super::audited::{AuditedRequest, asker, is_question, response_text};
+use super::body::EmptyBody;
 use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
+use super::route_docs::{RouteDocs, does};
 use super::{
     ApiError, App, calendars, jobs, join, login, namespaces, nodes, precondition, runs, secrets, settings,
     shards, tokens, unsealed, users,
+};
+use crate::api_types::{
+    ApplyAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer, LayoutRow,
+    LoginLink, NewToken, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
 };
 
 /// A change that the API offers.
@@ -32,6 +39,8 @@ pub(crate) struct ApiChange {
     pub(crate) path: &'static str,
     /// What it demands of the caller.
     pub(crate) demand: Demand,
+    /// What the description of the API says of it.
+    pub(crate) docs: RouteDocs,
     verbs: RouteVerbs,
     on: MethodFilter,
     handler: RouteHandler,
@@ -50,71 +59,253 @@ use RouteVerbs::{InPath, One};
 
 type RouteHandler = fn(MethodFilter) -> MethodRouter<App>;
 
-const fn post(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::POST, path, verbs, demand, on: MethodFilter::POST, handler }
+const fn post(
+    path: &'static str,
+    verbs: RouteVerbs,
+    demand: Demand,
+    handler: RouteHandler,
+    docs: RouteDocs,
+) -> ApiChange {
+    ApiChange { method: Method::POST, path, verbs, demand, on: MethodFilter::POST, handler, docs }
 }
 
-const fn put(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::PUT, path, verbs, demand, on: MethodFilter::PUT, handler }
+const fn put(
+    path: &'static str,
+    verbs: RouteVerbs,
+    demand: Demand,
+    handler: RouteHandler,
+    docs: RouteDocs,
+) -> ApiChange {
+    ApiChange { method: Method::PUT, path, verbs, demand, on: MethodFilter::PUT, handler, docs }
 }
 
-const fn delete(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::DELETE, path, verbs, demand, on: MethodFilter::DELETE, handler }
+const fn delete(
+    path: &'static str,
+    verbs: RouteVerbs,
+    demand: Demand,
+    handler: RouteHandler,
+    docs: RouteDocs,
+) -> ApiChange {
+    ApiChange { method: Method::DELETE, path, verbs, demand, on: MethodFilter::DELETE, handler, docs }
 }
 
 /// All changes that the API offers, each with its handler.
 pub(crate) const CHANGES: &[ApiChange] = &[
-    post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), author(Scope::Body), |m| on(m, jobs::apply)),
-    post("/api/v1/jobs/claim", One(CommandKind::CLAIM), operator(Scope::Cluster), |m| on(m, jobs::claim)),
-    put("/api/v1/jobs/{name}", One(CommandKind::APPLY_JOB), author(Scope::Job), |m| on(m, jobs::put)),
-    delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), author(Scope::Job), |m| on(m, jobs::delete)),
+    post(
+        "/api/v1/jobs/apply",
+        One(CommandKind::APPLY_JOBS),
+        author(Scope::Body),
+        |m| on(m, jobs::apply),
+        does("Declares jobs: all, or none if one of them is invalid")
+            .body::<jobs::ApplyBody>()
+            .answers::<ApplyAnswer>(),
+    ),
+    post(
+        "/api/v1/jobs/claim",
+        One(CommandKind::CLAIM),
+        operator(Scope::Cluster),
+        |m| on(m, jobs::claim),
+        does("Makes the node that answers claim free jobs now")
+            .may_have::<EmptyBody>()
+            .answers::<ClaimAnswer>(),
+    ),
+    put(
+        "/api/v1/jobs/{name}",
+        One(CommandKind::APPLY_JOB),
+        author(Scope::Job),
+        |m| on(m, jobs::put),
+        does("Declares a job").body_as(crate::api_types::declared::job).answers::<ApplyAnswer>(),
+    ),
+    delete(
+        "/api/v1/jobs/{name}",
+        One(CommandKind::DELETE_JOB),
+        author(Scope::Job),
+        |m| on(m, jobs::delete),
+        does("Deletes a job").answers::<DoneAnswer>(),
+    ),
     post(
         "/api/v1/jobs/{name}/accept",
         One(CommandKind::ACCEPT_JOB),
         Demand::new(Role::Admin, Scope::Job),
         |m| on(m, unsealed::accept),
+        does("Accepts the entry of a job that no node of the cluster wrote")
+            .body::<unsealed::AcceptBody>()
+            .answers::<DoneAnswer>(),
     ),
-    post("/api/v1/jobs/{name}/{verb}", InPath(ObjectKind::Job), operator(Scope::Job), |m| {
-        on(m, jobs::switch)
-    }),
-    post("/api/v1/jobs/{name}/shards/{set}/{verb}", InPath(ObjectKind::Job), operator(Scope::Job), |m| {
-        on(m, shards::switch)
-    }),
-    put("/api/v1/calendars/{name}", One(CommandKind::APPLY_CALENDAR), author(Scope::Calendar), |m| {
-        on(m, calendars::put)
-    }),
-    delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), author(Scope::Calendar), |m| {
-        on(m, calendars::delete)
-    }),
-    put("/api/v1/secrets/{name}", One(CommandKind::SET_SECRET), SECRETS, |m| on(m, secrets::put)),
-    delete("/api/v1/secrets/{name}", One(CommandKind::DELETE_SECRET), SECRETS, |m| on(m, secrets::delete)),
-    put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), ADMIN, |m| on(m, namespaces::put)),
-    delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), ADMIN, |m| {
-        on(m, namespaces::delete)
-    }),
-    delete("/api/v1/runs/{run}/logs", One(CommandKind::FORGET), Demand::new(Role::Admin, Scope::Run), |m| {
-        on(m, runs::forget)
-    }),
-    post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), operator(Scope::Run), |m| on(m, runs::kill)),
-    post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), operator(Scope::Run), |m| {
-        on(m, runs::restart)
-    }),
-    post("/api/v1/nodes/{name}/{verb}", InPath(ObjectKind::Node), operator(Scope::Cluster), |m| {
-        on(m, nodes::switch)
-    }),
-    post("/api/v1/login-links", One(CommandKind::LOGIN_LINK), CALLER, |m| on(m, login::link)),
-    put("/api/v1/users/{name}", One(CommandKind::APPLY_USER), ADMIN, |m| on(m, users::put)),
-    delete("/api/v1/users/{name}", One(CommandKind::DELETE_USER), ADMIN, |m| on(m, users::delete)),
-    post("/api/v1/users/{name}/logout", One(CommandKind::LOG_OUT), ADMIN, |m| on(m, users::log_out)),
-    post("/api/v1/whoami/password", One(CommandKind::PASSWORD), CALLER, |m| on(m, users::set_password)),
-    post("/api/v1/tokens", One(CommandKind::APPLY_TOKEN), ADMIN, |m| on(m, tokens::create)),
-    post("/api/v1/tokens/{name}/rotate", One(CommandKind::ROTATE_TOKEN), ADMIN, |m| on(m, tokens::rotate)),
-    delete("/api/v1/tokens/{name}", One(CommandKind::DELETE_TOKEN), ADMIN, |m| on(m, tokens::delete)),
-    post("/api/v1/cluster/settings", One(CommandKind::CONFIGURE), ADMIN, |m| on(m, settings::set)),
-    post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), ADMIN, |m| {
-        on(m, settings::finalize)
-    }),
-    post("/api/v1/cluster/join-tokens", One(CommandKind::JOIN_TOKEN), ADMIN, |m| on(m, join::make)),
+    post(
+        "/api/v1/jobs/{name}/{verb}",
+        InPath(ObjectKind::Job),
+        operator(Scope::Job),
+        |m| on(m, jobs::switch),
+        does("Runs a job now, or switches it")
+            .query::<jobs::ClaimQuery>()
+            .may_have::<jobs::RunNowBody>()
+            .answers_either::<RunAnswer, DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/jobs/{name}/shards/{set}/{verb}",
+        InPath(ObjectKind::Job),
+        operator(Scope::Job),
+        |m| on(m, shards::switch),
+        does("Switches shards of a job").may_have::<EmptyBody>().answers::<DoneAnswer>(),
+    ),
+    put(
+        "/api/v1/calendars/{name}",
+        One(CommandKind::APPLY_CALENDAR),
+        author(Scope::Calendar),
+        |m| on(m, calendars::put),
+        does("Declares a calendar").body_as(crate::api_types::declared::calendar).answers::<DeclaredAnswer>(),
+    ),
+    delete(
+        "/api/v1/calendars/{name}",
+        One(CommandKind::DELETE_CALENDAR),
+        author(Scope::Calendar),
+        |m| on(m, calendars::delete),
+        does("Deletes a calendar").answers::<DoneAnswer>(),
+    ),
+    put(
+        "/api/v1/secrets/{name}",
+        One(CommandKind::SET_SECRET),
+        SECRETS,
+        |m| on(m, secrets::put),
+        does("Sets a secret").body::<secrets::SecretBody>().answers::<DeclaredAnswer>(),
+    ),
+    delete(
+        "/api/v1/secrets/{name}",
+        One(CommandKind::DELETE_SECRET),
+        SECRETS,
+        |m| on(m, secrets::delete),
+        does("Deletes a secret").answers::<DoneAnswer>(),
+    ),
+    put(
+        "/api/v1/namespaces/{name}",
+        One(CommandKind::APPLY_NAMESPACE),
+        ADMIN,
+        |m| on(m, namespaces::put),
+        does("Declares a namespace")
+            .body_as(crate::api_types::declared::namespace_body)
+            .answers::<DeclaredAnswer>(),
+    ),
+    delete(
+        "/api/v1/namespaces/{name}",
+        One(CommandKind::DELETE_NAMESPACE),
+        ADMIN,
+        |m| on(m, namespaces::delete),
+        does("Deletes an empty namespace").answers::<DoneAnswer>(),
+    ),
+    delete(
+        "/api/v1/runs/{run}/logs",
+        One(CommandKind::FORGET),
+        Demand::new(Role::Admin, Scope::Run),
+        |m| on(m, runs::forget),
+        does("Deletes the output of a run on every node").answers::<ForgetAnswer>(),
+    ),
+    post(
+        "/api/v1/runs/{run}/kill",
+        One(CommandKind::KILL),
+        operator(Scope::Run),
+        |m| on(m, runs::kill),
+        does("Ends a run, or withdraws its request").may_have::<EmptyBody>().answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/runs/{run}/restart",
+        One(CommandKind::RESTART),
+        operator(Scope::Run),
+        |m| on(m, runs::restart),
+        does("Runs the job of an ended run once more").may_have::<EmptyBody>().answers::<RunAnswer>(),
+    ),
+    post(
+        "/api/v1/nodes/{name}/{verb}",
+        InPath(ObjectKind::Node),
+        operator(Scope::Cluster),
+        |m| on(m, nodes::switch),
+        does("Drains, cordons or upgrades a node, or ends that")
+            .may_have_as(nodes::verb_body)
+            .answers_either::<UpgradeAnswer, DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/login-links",
+        One(CommandKind::LOGIN_LINK),
+        CALLER,
+        |m| on(m, login::link),
+        does("Makes a link that logs a browser in once, as the caller")
+            .may_have::<EmptyBody>()
+            .answers::<LoginLink>(),
+    ),
+    put(
+        "/api/v1/users/{name}",
+        One(CommandKind::APPLY_USER),
+        ADMIN,
+        |m| on(m, users::put),
+        does("Creates or changes a user").body::<users::UserBody>().answers::<DeclaredAnswer>(),
+    ),
+    delete(
+        "/api/v1/users/{name}",
+        One(CommandKind::DELETE_USER),
+        ADMIN,
+        |m| on(m, users::delete),
+        does("Deletes a user").answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/users/{name}/logout",
+        One(CommandKind::LOG_OUT),
+        ADMIN,
+        |m| on(m, users::log_out),
+        does("Ends all sessions of a user").may_have::<EmptyBody>().answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/whoami/password",
+        One(CommandKind::PASSWORD),
+        CALLER,
+        |m| on(m, users::set_password),
+        does("Changes the caller's own password").body::<users::PasswordBody>().answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/tokens",
+        One(CommandKind::APPLY_TOKEN),
+        ADMIN,
+        |m| on(m, tokens::create),
+        does("Creates an API token").body::<tokens::NewTokenBody>().answers::<NewToken>(),
+    ),
+    post(
+        "/api/v1/tokens/{name}/rotate",
+        One(CommandKind::ROTATE_TOKEN),
+        ADMIN,
+        |m| on(m, tokens::rotate),
+        does("Gives an API token another secret").may_have::<tokens::RotateBody>().answers::<NewToken>(),
+    ),
+    delete(
+        "/api/v1/tokens/{name}",
+        One(CommandKind::DELETE_TOKEN),
+        ADMIN,
+        |m| on(m, tokens::delete),
+        does("Deletes an API token").answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/cluster/settings",
+        One(CommandKind::CONFIGURE),
+        ADMIN,
+        |m| on(m, settings::set),
+        does("Changes settings of the cluster").body::<SettingsChange>().answers::<SettingsRow>(),
+    ),
+    post(
+        "/api/v1/cluster/finalize-upgrade",
+        One(CommandKind::FINALIZE_UPGRADE),
+        ADMIN,
+        |m| on(m, settings::finalize),
+        does("Allows nodes to write the newest layout of entries")
+            .may_have::<EmptyBody>()
+            .answers::<LayoutRow>(),
+    ),
+    post(
+        "/api/v1/cluster/join-tokens",
+        One(CommandKind::JOIN_TOKEN),
+        ADMIN,
+        |m| on(m, join::make),
+        does("Makes a token by which a node joins")
+            .may_have::<join::TokenBody>()
+            .answers::<JoinTokenAnswer>(),
+    ),
 ];
 
 const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
@@ -184,6 +375,21 @@ async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, wh
 }
 
 impl ApiChange {
+    /// The verbs that its path may have.
+    pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        let (Ok(job), Ok(node)) = ("x".parse(), "x".parse()) else { return Vec::new() };
+        let (commands, more) = match self.verbs {
+            One(_) => return Vec::new(),
+            InPath(ObjectKind::Node) => (Command::on_node(&node), Some(CommandKind::UPGRADE)),
+            InPath(_) if self.path.contains("/shards/") => {
+                (Command::on_shards(&job, &ShardSet::default()), None)
+            }
+            InPath(_) => (Command::on_job(&job, None), Some(CommandKind::RUN)),
+        };
+        let described = commands.iter().filter_map(|command| Some(command.describe()?.verb));
+        described.chain(more.map(|kind| kind.verb)).collect()
+    }
+
     /// Its verb, empty where the path has it, and the kind of object.
     fn kind(&self) -> CommandKind {
         match self.verbs {

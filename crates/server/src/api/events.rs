@@ -6,6 +6,7 @@ use axum::extract::{Query, State};
 use evenkeel::EventFilter;
 use evenkeel_core::ids::Namespace;
 use evenkeel_core::time::Wall;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::row_limit::row_limit;
@@ -17,14 +18,21 @@ use crate::{cli, queries, zones};
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventListQuery {
+    /// Only this node.
     node: Option<String>,
+    /// Only events of this kind.
     kind: Option<String>,
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
+    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
     since: Option<String>,
+    /// The most rows; the answer says where the next page begins.
     limit: Option<u32>,
+    /// Only what is older: `before` of the page before.
     before: Option<String>,
 }
 

@@ -7,10 +7,9 @@ use axum::Json;
 use evenkeel::{AttemptState, RunFilter, RunRecord};
 use evenkeel_core::ids::{FireId, NodeName, Shard};
 use evenkeel_core::shards::ShardSet;
-use serde_json::{Value, json};
 
 use super::{ApiError, App, fanout, waiting};
-use crate::api_types::{FireRow, RunRow, moment};
+use crate::api_types::{FireRow, RunDetail, RunRow, moment};
 use crate::queries::{self, OpenFire};
 
 /// The states in which a run has ended, the worst first.
@@ -82,17 +81,26 @@ async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> 
 }
 
 /// A fire with all its attempts.
-pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiError> {
+pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<RunDetail>, ApiError> {
     let whole = gather_fire(app, fire).await?;
-    let mut shown = serde_json::to_value(whole.row(fire)).map_err(|e| ApiError::internal(e.to_string()))?;
-    let rows: Vec<RunRow> = whole.attempts.values().map(queries::run_row).collect();
-    if rows.is_empty() && shown["state"] == AttemptState::Waiting.as_str() {
-        shown["reason"] = json!(waiting::why(app, &fire.run(Shard(0))).await);
+    let FireRow { run, job, due, state, mut reason, shards, started, ended } = whole.row(fire);
+    let attempts: Vec<RunRow> = whole.attempts.values().map(queries::run_row).collect();
+    if attempts.is_empty() && state == AttemptState::Waiting.as_str() {
+        reason = waiting::why(app, &fire.run(Shard(0))).await;
     }
-    shown["attempts"] = json!(rows);
-    shown["details"] = whole.attempts.values().map(super::attempts::detail).collect();
-    shown["missing"] = whole.missing.iter().map(ToString::to_string).collect();
-    Ok(Json(shown))
+    Ok(Json(RunDetail {
+        run,
+        attempts,
+        details: whole.attempts.values().map(super::attempts::detail).collect(),
+        state: Some(state),
+        reason,
+        job: Some(job),
+        due,
+        shards: Some(shards),
+        started,
+        ended,
+        missing: Some(whole.missing.iter().map(ToString::to_string).collect()),
+    }))
 }
 
 /// Waits until all shards of a fire have ended.

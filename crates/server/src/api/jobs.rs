@@ -10,6 +10,7 @@ use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaratio
 use evenkeel_core::job::JobFile;
 use evenkeel_core::principal::Role;
 use evenkeel_core::time::Wall;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,7 +23,9 @@ use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::row_limit::row_limit;
 use super::{ApiError, App, namespaces, waiting};
-use crate::api_types::{ApplyAnswer, JobDetail, JobPage, moment};
+use crate::api_types::{
+    ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
+};
 use crate::queries::JobSearch;
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
@@ -34,41 +37,57 @@ const PAGE: usize = 100;
 const NEXT: usize = 5;
 const NEXT_MAX: usize = 1_000;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobListQuery {
+    /// The most rows; the answer says where the next page begins.
     limit: Option<usize>,
+    /// Only what follows this name: `after` of the page before.
+    #[schemars(with = "Option<String>")]
     after: Option<JobName>,
+    /// Only what contains this text.
     #[serde(default)]
     find: String,
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NextFiresQuery {
+    /// How many.
     n: Option<usize>,
+    /// The zone in which they are shown as well.
     tz: Option<String>,
+    /// From this moment on.
     from: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ApplyBody {
+pub(super) struct ApplyBody {
+    /// The jobs.
+    #[schemars(schema_with = "crate::api_types::declared::jobs")]
     jobs: Vec<JobFile>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RunNowBody {
+pub(super) struct RunNowBody {
+    /// The id of the request, so that it can be repeated without effect.
+    #[schemars(with = "Option<String>")]
     request: Option<RequestId>,
+    /// Only this node.
+    #[schemars(with = "Option<String>")]
     node: Option<NodeName>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimQuery {
     /// The only node that should claim; all nodes by default.
+    #[schemars(with = "Option<String>")]
     node: Option<NodeName>,
 }
 
@@ -127,7 +146,7 @@ pub(super) async fn next(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
     ahead: Result<Query<NextFiresQuery>, QueryRejection>,
-) -> JobResult {
+) -> Result<Json<NextFires>, ApiError> {
     let (Path(name), Query(ahead)) = (name?, ahead?);
     let schedule = queries::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
     let n = row_limit("n", ahead.n, (NEXT, NEXT_MAX))?;
@@ -135,14 +154,11 @@ pub(super) async fn next(
     let following = |after: &Wall| schedule.as_ref()?.next(*after);
     let fires: Vec<Wall> = std::iter::successors(following(&after), following).take(n).collect();
     let notes = |due: &Wall| schedule.as_ref().map_or_else(Vec::new, |schedule| schedule.notes(*due));
-    let notes: Vec<_> = fires.iter().map(notes).collect();
+    let notes = fires.iter().map(notes).map(|notes| notes.iter().map(|note| json!(note)).collect()).collect();
     let moments: Vec<String> = fires.into_iter().map(moment).collect();
-    let mut body = json!({ "job": name, "next": moments, "notes": notes });
-    if let Some(zone) = ahead.tz {
-        let zone = zones::named(&zone)?;
-        body["local"] = moments.iter().map(|text| zones::rfc3339(text, &zone)).collect();
-    }
-    Ok(Json(body))
+    let zone = ahead.tz.map(|zone| zones::named(&zone)).transpose()?;
+    let local = zone.map(|zone| moments.iter().map(|text| zones::rfc3339(text, &zone)).collect());
+    Ok(Json(NextFires { job: name.to_string(), next: moments, notes, local }))
 }
 
 pub(super) async fn apply(
@@ -179,19 +195,25 @@ async fn declare(
         Answer::Applied(applied) => {
             Ok(Json(queries::apply_answer(&app.handle, applied, &ended, &app.notifiers)))
         }
-        other => Err(done(other).err().unwrap_or_else(|| ApiError::internal("jobs were not applied"))),
+        other => Err(not_expected(other)),
     }
 }
 
-pub(super) async fn claim(State(app): State<App>, asked: AuditedRequest, _: EmptyBody) -> JobResult {
+pub(super) async fn claim(
+    State(app): State<App>,
+    asked: AuditedRequest,
+    _: EmptyBody,
+) -> Result<Json<ClaimAnswer>, ApiError> {
     match asked.ask(&app, Command::Claim).await {
         Answer::Claiming { claims, left } => {
             let all: usize = left.iter().map(|left| left.jobs).sum();
-            let reasons: Vec<Value> =
-                left.iter().map(|left| json!({ "jobs": left.jobs, "reason": left.why })).collect();
-            Ok(Json(json!({ "claims": claims, "left": all, "reasons": reasons })))
+            let reasons = left
+                .into_iter()
+                .map(|left| ClaimReason { jobs: left.jobs, reason: left.why.clone() })
+                .collect();
+            Ok(Json(ClaimAnswer { claims, left: all, reasons }))
         }
-        other => done(other),
+        other => Err(not_expected(other)),
     }
 }
 
@@ -230,7 +252,8 @@ async fn run(
         Some(request) => request,
         None => request::fresh()?.parse()?,
     };
-    run_now(app, asked, name, node.or(place), request).await
+    let answer = run_now(app, asked, name, node.or(place), request).await?;
+    Ok(Json(json!(answer)))
 }
 
 /// Triggers a job once, now, under this request id.
@@ -240,7 +263,7 @@ pub(super) async fn run_now(
     name: JobName,
     node: Option<NodeName>,
     request: RequestId,
-) -> JobResult {
+) -> Result<RunAnswer, ApiError> {
     let shards = queries::requested_shards(&app.handle, &name, node.as_ref());
     let applied = if queries::is_requested(&app.handle, &name, &request) {
         ApplyResult::Unchanged
@@ -262,16 +285,16 @@ pub(super) async fn run_now(
             let waits = queries::explain::in_the_way(&app.handle, &run.job);
             let waits = waits.filter(|_| applied == ApplyResult::Created);
             let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();
-            let mut answer = json!({
-                "run": named, "asked": moment(at), "applied": applied, "reason": waits, "warnings": warnings
-            });
-            if let Some(shards) = shards {
-                answer["shards"] = json!(shards);
-            }
-            Ok(Json(answer))
+            let (asked, shards) = (moment(at), shards.map(|shards| shards.to_string()));
+            Ok(RunAnswer { run: named, asked, applied, reason: waits, warnings, shards })
         }
-        other => done(other),
+        other => Err(not_expected(other)),
     }
+}
+
+/// The refusal in an answer that is not the one of a success.
+fn not_expected(answer: Answer) -> ApiError {
+    done(answer).err().unwrap_or_else(|| ApiError::internal("the node gave another answer"))
 }
 
 pub(super) fn unknown(handle: &Handle, name: &JobName) -> ApiError {

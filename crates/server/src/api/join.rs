@@ -9,12 +9,13 @@ use evenkeel::audit::{AuditAction, AuditOutcome};
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::CommandKind;
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::join_tokens::{OpenToken, TokenError};
 use super::{ApiError, App, read_body};
+use crate::api_types::JoinTokenAnswer;
 use crate::join::{JoinRequest, JoinToken, new_secret};
 use crate::listen::{Caller, OpenConnection};
 use crate::text_input::ReadTarget;
@@ -27,10 +28,11 @@ const TERM_LIMITS: SpanLimits =
 const BYTES_MAX: usize = 4 * 1024;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TokenBody {
+pub(super) struct TokenBody {
     /// The only node that may use it.
+    #[schemars(with = "Option<String>")]
     #[serde(rename = "for")]
     node: Option<NodeName>,
     /// How long it is accepted.
@@ -42,7 +44,7 @@ pub(super) async fn make(
     State(app): State<App>,
     asked: AuditedRequest,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<JoinTokenAnswer>, ApiError> {
     let TokenBody { node, ttl } =
         if body.is_empty() { TokenBody::default() } else { read_body(&body, ReadTarget::Body)? };
     let term = match ttl {
@@ -62,7 +64,7 @@ pub(super) async fn make(
     app.joins.add(&secret, OpenToken { digest: String::new(), until: now.mono + term, node, asker });
     let until = jiff::Timestamp::from_millisecond((now.wall + term).0).map(|at| at.to_string());
     let token = JoinToken { address, authority: app.tls.authority(), secret };
-    Ok(Json(json!({ "token": token.to_string(), "until": until.unwrap_or_default() })))
+    Ok(Json(JoinTokenAnswer { token: token.to_string(), until: until.unwrap_or_default() }))
 }
 
 /// Gives the cluster's identity to a caller with a token.

@@ -9,7 +9,6 @@ use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester};
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::time::Millis;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::audited::{TriedUser, client_identity, response_text};
 use super::authentication;
@@ -22,6 +21,7 @@ use super::principals;
 use super::session::Session;
 use super::session_subject::{SessionOwner, SessionSubject};
 use super::{ApiError, App};
+use crate::api_types::LoginLink;
 use crate::console::{self, LoginPage};
 use crate::listen::Caller;
 
@@ -216,7 +216,7 @@ pub(super) async fn link(
     State(app): State<App>,
     caller: KnownCaller,
     _: EmptyBody,
-) -> Result<Json<serde_json::Value>, ApiError> {
+) -> Result<Json<LoginLink>, ApiError> {
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),
         KnownCaller { proof: Proof::Key | Proof::Uid(_), .. } => app.access.key_subject(),
@@ -229,7 +229,7 @@ pub(super) async fn link(
         }
     };
     let code = app.access.login_codes.give(of, evenkeel::clock::now().mono, LINK_LASTS)?;
-    Ok(Json(json!({ "path": link_path(&code), "lasts_s": LINK_LASTS.0 / 1_000 })))
+    Ok(Json(LoginLink { path: link_path(&code), lasts_s: LINK_LASTS.0 / 1_000 }))
 }
 
 /// The path of the link with this code.

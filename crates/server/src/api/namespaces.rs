@@ -11,6 +11,7 @@ use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::principal::Role;
 use evenkeel_core::view::View;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,14 +25,18 @@ use crate::queries;
 use crate::text_input::ReadTarget;
 
 /// What is declared of a namespace, in the body of a request.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NamespaceBody {
+pub(super) struct NamespaceBody {
     /// May be left out: the address has it.
+    #[schemars(with = "Option<String>")]
     name: Option<Namespace>,
+    /// A text for people.
     #[serde(default)]
     description: String,
+    /// The most jobs; no limit if none.
     jobs_max: Option<u32>,
+    /// The most runs at once; no limit if none.
     runs_max: Option<u32>,
 }
 

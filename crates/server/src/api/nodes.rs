@@ -12,6 +12,7 @@ use evenkeel_core::capacity::WhatIf;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
 use evenkeel_core::time::{Millis, TimeSpan};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ use super::error::{done, read_body};
 use super::events::when;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout};
-use crate::api_types::{BalanceReport, LoadRow, ServiceRow};
+use crate::api_types::{BalanceReport, LoadPage, LoadRow, NodePage, ServiceRow, UpgradeAnswer};
 use crate::text_input::ReadTarget;
 use crate::upgrade::{WAIT, WAIT_LIMITS};
 use crate::{queries, zones};
@@ -36,7 +37,7 @@ const POINTS_MAX: u32 = 10_000;
 const LEFT_MAX: u32 = 1_000;
 
 /// Lists the online nodes, and those that left within the last day.
-pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(State(app): State<App>) -> Result<Json<NodePage>, ApiError> {
     let closed = queries::is_closed(&app.handle);
     let (kind, since) = (Some("node.left".to_owned()), Some(zones::now() - DAY));
     let filter = EventFilter { kind, since, limit: LEFT_MAX, ..EventFilter::default() };
@@ -50,14 +51,16 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError
         let why = node.history.as_ref()?;
         Some(format!("node {} starts nothing and refuses changes: {why}", node.name))
     }));
-    Ok(Json(json!({ "warnings": warnings, "nodes": nodes, "gone": gone, "closed": closed })))
+    Ok(Json(NodePage { warnings, nodes, gone, closed }))
 }
 
 /// The part of a node's load history to return.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeLoadQuery {
+    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
     since: Option<String>,
+    /// The most rows; the answer says where the next page begins.
     limit: Option<u32>,
 }
 
@@ -66,7 +69,7 @@ pub(super) async fn load(
     State(app): State<App>,
     path: Result<Path<NodeName>, PathRejection>,
     past: Result<Query<NodeLoadQuery>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<LoadPage>, ApiError> {
     let (Path(name), Query(past)) = (path?, past?);
     let now = zones::now();
     let since = past.since.as_deref().map(|text| when("since", text, now)).transpose()?;
@@ -75,23 +78,24 @@ pub(super) async fn load(
     if points.is_empty() && !queries::is_known(&app.handle, &name) {
         return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));
     }
-    let points: Vec<LoadRow> = points.iter().map(LoadRow::of).collect();
-    Ok(Json(json!({ "load": points })))
+    Ok(Json(LoadPage { load: points.iter().map(LoadRow::of).collect() }))
 }
 
 /// The simulation: names of nodes, separated by commas.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhatIfQuery {
+    /// What if these nodes died: names with commas between them.
     #[serde(default)]
     kill: String,
+    /// What if these nodes drained: names with commas between them.
     #[serde(default)]
     drain: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct DrainBody {
+pub(super) struct DrainBody {
     /// Whether to drain the node even if the other nodes have no room for its jobs.
     #[serde(default)]
     force: bool,
@@ -166,11 +170,17 @@ fn check_drain(app: &App, name: &NodeName, body: &Bytes) -> Result<(), ApiError>
     why.map_or(Ok(()), |why| Err(ApiError::new(StatusCode::CONFLICT, "conflict", why)))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UpgradeBody {
+pub(super) struct UpgradeBody {
     /// The time limit for runs inside the process.
     wait: Option<String>,
+}
+
+/// The schema of what the verbs take: `drain`, `upgrade`, and the others nothing.
+pub(super) fn verb_body(make: &mut SchemaGenerator) -> Schema {
+    let (drain, upgrade) = (make.subschema_for::<DrainBody>(), make.subschema_for::<UpgradeBody>());
+    schemars::json_schema!({ "anyOf": [drain, upgrade] })
 }
 
 /// Starts an upgrade and returns the version of the new program; the events report the outcome.
@@ -191,5 +201,5 @@ async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>
     let since = since.map(|at| at.to_string()).map_err(|e| ApiError::internal(e.to_string()))?;
     let version = app.upgrades.check().await.map_err(ApiError::conflict)?;
     app.upgrades.begin(wait);
-    Ok(Json(json!({ "version": version, "since": since })))
+    Ok(Json(json!(UpgradeAnswer { version, since })))
 }

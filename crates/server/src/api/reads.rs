@@ -5,9 +5,16 @@ use axum::routing::{MethodRouter, get};
 use evenkeel_core::principal::Role;
 
 use super::demand::{Demand, Scope};
+use super::route_docs::{RouteDocs, does};
 use super::{
     App, audit, calendars, cluster, console_feed, events, explain, http_metrics, jobs, namespaces, nodes,
     runs, search, secrets, settings, shards, tokens, unsealed, users,
+};
+use crate::api_types::{
+    AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
+    JobPage, LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, RunDetail, RunPage, RunningRow,
+    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage,
+    UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
@@ -17,53 +24,214 @@ pub(crate) struct ApiRead {
     pub(crate) path: &'static str,
     /// What it demands of the caller.
     pub(crate) demand: Demand,
-    handler: fn() -> MethodRouter<App>,
+    /// What the description of the API says of it.
+    pub(crate) docs: RouteDocs,
+    handler: ReadHandler,
 }
 
-const fn read(path: &'static str, scope: Scope, handler: fn() -> MethodRouter<App>) -> ApiRead {
-    ApiRead { path, demand: Demand::new(Role::Viewer, scope), handler }
+type ReadHandler = fn() -> MethodRouter<App>;
+
+const fn read(path: &'static str, scope: Scope, handler: ReadHandler, docs: RouteDocs) -> ApiRead {
+    read_as(path, Demand::new(Role::Viewer, scope), handler, docs)
 }
 
-const fn read_as(path: &'static str, demand: Demand, handler: fn() -> MethodRouter<App>) -> ApiRead {
-    ApiRead { path, demand, handler }
+const fn read_as(path: &'static str, demand: Demand, handler: ReadHandler, docs: RouteDocs) -> ApiRead {
+    ApiRead { path, demand, handler, docs }
 }
+
+/// The media type of output.
+const TEXT: &str = "text/plain";
 
 const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
 
 /// All questions that the API answers, each with its handler.
 pub(crate) const READS: &[ApiRead] = &[
-    read("/api/v1/jobs", Scope::List, || get(jobs::list)),
-    read("/api/v1/jobs/{name}", Scope::Job, || get(jobs::show)),
-    read("/api/v1/jobs/{name}/next", Scope::Job, || get(jobs::next)),
-    read("/api/v1/jobs/{name}/explain", Scope::Job, || get(explain::job)),
-    read("/api/v1/jobs/{name}/logs", Scope::Job, || get(search::job)),
-    read("/api/v1/jobs/{name}/shards", Scope::Job, || get(shards::list)),
-    read("/api/v1/namespaces", Scope::Body, || get(namespaces::list)),
-    read("/api/v1/namespaces/{name}", Scope::Namespace, || get(namespaces::show)),
-    read("/api/v1/calendars", Scope::List, || get(calendars::list)),
-    read("/api/v1/calendars/{name}", Scope::Calendar, || get(calendars::show)),
-    read("/api/v1/secrets", Scope::List, || get(secrets::list)),
-    read("/api/v1/runs", Scope::List, || get(runs::list)),
-    read("/api/v1/runs/running", Scope::List, || get(runs::running)),
-    read("/api/v1/runs/{run}", Scope::Run, || get(runs::show)),
-    read("/api/v1/runs/{run}/explain", Scope::Run, || get(explain::run)),
-    read("/api/v1/runs/{run}/logs", Scope::Run, || get(runs::logs)),
-    read("/api/v1/runs/{run}/wait", Scope::Run, || get(runs::wait)),
-    read("/api/v1/nodes", Scope::Cluster, || get(nodes::list)),
-    read("/api/v1/service", Scope::Cluster, || get(nodes::least_loaded)),
-    read("/api/v1/nodes/balance", Scope::Cluster, || get(nodes::balance)),
-    read("/api/v1/nodes/{name}/load", Scope::Cluster, || get(nodes::load)),
-    read("/api/v1/cluster/view", Scope::Cluster, || get(cluster::tree)),
-    read("/api/v1/cluster/settings", Scope::Cluster, || get(settings::show)),
-    read("/api/v1/events", Scope::List, || get(events::list)),
-    read("/api/v1/audit", Scope::List, || get(audit::list)),
-    read(http_metrics::METRICS, Scope::Cluster, || get(http_metrics::metrics)),
-    read("/api/v1/live", Scope::List, || get(console_feed::stream)),
-    read("/api/v1/whoami", Scope::Caller, || get(users::whoami)),
-    read_as("/api/v1/users", ADMIN, || get(users::list)),
-    read_as("/api/v1/users/{name}", ADMIN, || get(users::show)),
-    read_as("/api/v1/tokens", ADMIN, || get(tokens::list)),
-    read_as("/api/v1/unsealed", ADMIN, || get(unsealed::list)),
+    read(
+        "/api/v1/jobs",
+        Scope::List,
+        || get(jobs::list),
+        does("Lists jobs, in the order of their names").query::<jobs::JobListQuery>().answers::<JobPage>(),
+    ),
+    read("/api/v1/jobs/{name}", Scope::Job, || get(jobs::show), does("Shows a job").answers::<JobDetail>()),
+    read(
+        "/api/v1/jobs/{name}/next",
+        Scope::Job,
+        || get(jobs::next),
+        does("Lists the next fires of a job").query::<jobs::NextFiresQuery>().answers::<NextFires>(),
+    ),
+    read(
+        "/api/v1/jobs/{name}/explain",
+        Scope::Job,
+        || get(explain::job),
+        does("Says why a job runs where it does, or why not").answers::<ExplanationRow>(),
+    ),
+    read(
+        "/api/v1/jobs/{name}/logs",
+        Scope::Job,
+        || get(search::job),
+        does("Searches the output of the latest attempts of a job").query::<search::SearchQuery>().text(TEXT),
+    ),
+    read(
+        "/api/v1/jobs/{name}/shards",
+        Scope::Job,
+        || get(shards::list),
+        does("Lists the shards of a job, and where they are")
+            .query::<shards::ShardSwitchQuery>()
+            .answers_either::<ShardPage<ShardRow>, ShardPage<ShardRangeRow>>(),
+    ),
+    read(
+        "/api/v1/namespaces",
+        Scope::Body,
+        || get(namespaces::list),
+        does("Lists the namespaces in which the caller has a role").answers::<NamespacePage>(),
+    ),
+    read(
+        "/api/v1/namespaces/{name}",
+        Scope::Namespace,
+        || get(namespaces::show),
+        does("Shows a namespace").answers::<NamespaceRow>(),
+    ),
+    read(
+        "/api/v1/calendars",
+        Scope::List,
+        || get(calendars::list),
+        does("Lists calendars").query::<calendars::CalendarListQuery>().answers::<CalendarPage>(),
+    ),
+    read(
+        "/api/v1/calendars/{name}",
+        Scope::Calendar,
+        || get(calendars::show),
+        does("Shows a calendar").answers::<CalendarDetail>(),
+    ),
+    read(
+        "/api/v1/secrets",
+        Scope::List,
+        || get(secrets::list),
+        does("Lists the secrets in the registry, without their values")
+            .query::<secrets::SecretListQuery>()
+            .answers::<SecretPage>(),
+    ),
+    read(
+        "/api/v1/runs",
+        Scope::List,
+        || get(runs::list),
+        does("Lists runs, the latest first").query::<runs::RunListQuery>().answers::<RunPage>(),
+    ),
+    read(
+        "/api/v1/runs/running",
+        Scope::List,
+        || get(runs::running),
+        does("Lists all runs that execute now").query::<runs::RunningQuery>().answers::<RunningRow>(),
+    ),
+    read(
+        "/api/v1/runs/{run}",
+        Scope::Run,
+        || get(runs::show),
+        does("Shows a run or a fire with its attempts").answers::<RunDetail>(),
+    ),
+    read(
+        "/api/v1/runs/{run}/explain",
+        Scope::Run,
+        || get(explain::run),
+        does("Says why a run ran where it did, or why it waits").answers::<ExplanationRow>(),
+    ),
+    read(
+        "/api/v1/runs/{run}/logs",
+        Scope::Run,
+        || get(runs::logs),
+        does("Reads the output of a run").query::<runs::LogQuery>().text(TEXT),
+    ),
+    read(
+        "/api/v1/runs/{run}/wait",
+        Scope::Run,
+        || get(runs::wait),
+        does("Waits until a run has ended, or for half a minute")
+            .query::<runs::WaitQuery>()
+            .answers::<WaitAnswer>(),
+    ),
+    read("/api/v1/nodes", Scope::Cluster, || get(nodes::list), does("Lists the nodes").answers::<NodePage>()),
+    read(
+        "/api/v1/service",
+        Scope::Cluster,
+        || get(nodes::least_loaded),
+        does("Names the node with the lowest load").answers::<ServiceRow>(),
+    ),
+    read(
+        "/api/v1/nodes/balance",
+        Scope::Cluster,
+        || get(nodes::balance),
+        does("Shows how jobs are distributed over nodes, or would be")
+            .query::<nodes::WhatIfQuery>()
+            .answers::<BalanceReport>(),
+    ),
+    read(
+        "/api/v1/nodes/{name}/load",
+        Scope::Cluster,
+        || get(nodes::load),
+        does("Shows the load of a node over time").query::<nodes::NodeLoadQuery>().answers::<LoadPage>(),
+    ),
+    read(
+        "/api/v1/cluster/view",
+        Scope::Cluster,
+        || get(cluster::tree),
+        does("Shows the cluster in another scheduler's format")
+            .query::<cluster::ClusterViewQuery>()
+            .answers::<TreePage>(),
+    ),
+    read(
+        "/api/v1/cluster/settings",
+        Scope::Cluster,
+        || get(settings::show),
+        does("Shows the settings of the cluster").answers::<SettingsRow>(),
+    ),
+    read(
+        "/api/v1/events",
+        Scope::List,
+        || get(events::list),
+        does("Lists events, the latest first").query::<events::EventListQuery>().answers::<EventPage>(),
+    ),
+    read(
+        "/api/v1/audit",
+        Scope::List,
+        || get(audit::list),
+        does("Lists changes and refusals, the latest first")
+            .query::<audit::AuditListQuery>()
+            .answers::<AuditPage>(),
+    ),
+    read(
+        http_metrics::METRICS,
+        Scope::Cluster,
+        || get(http_metrics::metrics),
+        does("Reads the metrics of this node, for Prometheus").text("text/plain"),
+    ),
+    read(
+        "/api/v1/live",
+        Scope::List,
+        || get(console_feed::stream),
+        does("Sends the contents of the console whenever they change")
+            .query::<console_feed::LiveQuery>()
+            .text("text/event-stream"),
+    ),
+    read(
+        "/api/v1/whoami",
+        Scope::Caller,
+        || get(users::whoami),
+        does("Says who the caller is, and what it may do").answers::<CallerRow>(),
+    ),
+    read_as("/api/v1/users", ADMIN, || get(users::list), does("Lists the users").answers::<UserPage>()),
+    read_as("/api/v1/users/{name}", ADMIN, || get(users::show), does("Shows a user").answers::<UserRow>()),
+    read_as(
+        "/api/v1/tokens",
+        ADMIN,
+        || get(tokens::list),
+        does("Lists the API tokens").answers::<TokenPage>(),
+    ),
+    read_as(
+        "/api/v1/unsealed",
+        ADMIN,
+        || get(unsealed::list),
+        does("Lists entries that no node of the cluster wrote").answers::<UnsealedPage>(),
+    ),
 ];
 
 /// Adds the routes of all questions to a router.

@@ -13,8 +13,8 @@ use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::time::TimeSpan;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
@@ -25,7 +25,9 @@ use super::search::{self, SearchText};
 use super::{
     ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, relay, running, waiting,
 };
-use crate::api_types::{RunPage, RunRow, RunningRow, moment};
+use crate::api_types::{
+    EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunPage, RunRow, RunningRow, WaitAnswer, moment,
+};
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
 use crate::queries::explain::WaitingRuns;
@@ -39,28 +41,40 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often to check whether a run has ended, if no change is reported.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunListQuery {
+    /// Only of this job.
+    #[schemars(with = "Option<String>")]
     job: Option<JobName>,
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
+    /// Only runs in this state.
     state: Option<String>,
+    /// The most rows; the answer says where the next page begins.
     limit: Option<u32>,
+    /// Only what is older: `before` of the page before.
     before: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunningQuery {
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogQuery {
+    /// The attempt, counted from 1; the latest one that has started if left out.
     attempt: Option<u32>,
+    /// From this byte on.
     #[serde(default)]
     offset: u64,
+    /// Whether to go on until the run has ended.
     #[serde(default)]
     follow: bool,
     /// Only the lines that contain this text.
@@ -70,9 +84,11 @@ pub(super) struct LogQuery {
     download: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitQuery {
+    /// How long to wait at most: a span, as `20s`, or a number of seconds.
+    #[schemars(with = "Option<String>")]
     #[serde(default)]
     timeout: Option<TimeSpan>,
 }
@@ -143,18 +159,23 @@ fn state(text: &str) -> Result<RunState, ApiError> {
 pub(super) async fn show(
     State(app): State<App>,
     run: Result<Path<RunTarget>, PathRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RunDetail>, ApiError> {
     let run = match run? {
         Path(RunTarget::Run(run)) => run,
         Path(RunTarget::Fire(fire)) => return fires::show(&app, &fire).await,
     };
     let found = attempts::of_run(&app, &run).await?;
     let rows: Vec<RunRow> = found.iter().map(queries::run_row).collect();
-    let details: Vec<Value> = found.iter().map(attempts::detail).collect();
-    let mut shown = json!({ "run": run, "attempts": rows, "details": details });
-    if rows.is_empty() {
-        shown["state"] = json!(RunState::Waiting.as_str());
-        shown["reason"] = json!(waiting::why(&app, &run).await);
+    let waits = rows.is_empty();
+    let mut shown = RunDetail {
+        run: run.to_string(),
+        attempts: rows,
+        details: found.iter().map(attempts::detail).collect(),
+        ..RunDetail::default()
+    };
+    if waits {
+        shown.state = Some(RunState::Waiting.as_str().to_owned());
+        shown.reason = waiting::why(&app, &run).await;
     }
     Ok(Json(shown))
 }
@@ -163,21 +184,21 @@ pub(super) async fn wait(
     State(app): State<App>,
     run: Result<Path<RunTarget>, PathRejection>,
     wait: Result<Query<WaitQuery>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<WaitAnswer>, ApiError> {
     let (Path(named), Query(wait)) = (run?, wait?);
     let bound = wait.timeout.map_or(WAIT_MAX, Duration::from).min(WAIT_MAX);
     let ended = async {
         match &named {
             RunTarget::Run(run) => {
                 attempts::of_run(&app, run).await?;
-                Ok(json!(queries::run_row(&ended(&app, run).await?)))
+                Ok(EndedRow::Run(queries::run_row(&ended(&app, run).await?)))
             }
-            RunTarget::Fire(fire) => Ok::<_, ApiError>(json!(fires::ended(&app, fire).await?)),
+            RunTarget::Fire(fire) => Ok::<_, ApiError>(EndedRow::Fire(fires::ended(&app, fire).await?)),
         }
     };
     match tokio::time::timeout(bound, ended).await {
-        Ok(last) => Ok(Json(json!({ "done": true, "run": last? }))),
-        Err(_) => Ok(Json(json!({ "done": false }))),
+        Ok(last) => Ok(Json(WaitAnswer { done: true, run: Some(last?) })),
+        Err(_) => Ok(Json(WaitAnswer { done: false, run: None })),
     }
 }
 
@@ -276,7 +297,7 @@ pub(super) async fn forget(
     State(app): State<App>,
     run: Result<Path<RunTarget>, PathRejection>,
     asked: AuditedRequest,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ForgetAnswer>, ApiError> {
     let Path(run) = run?;
     let run = run.one(&app)?;
     let attempts = attempts::of_run(&app, &run).await?;
@@ -298,7 +319,7 @@ pub(super) async fn forget(
         removed += other.forget(&run).await?;
     }
     asked.mark_done();
-    Ok(Json(json!({ "done": true, "removed": removed })))
+    Ok(Json(ForgetAnswer { done: true, removed }))
 }
 
 /// Triggers the job of an ended run once more. The request id comes from the run, so a repeated restart has no effect.
@@ -307,7 +328,7 @@ pub(super) async fn restart(
     run: Result<Path<RunTarget>, PathRejection>,
     asked: AuditedRequest,
     _: EmptyBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RunAnswer>, ApiError> {
     let Path(run) = run?;
     // All shards of a fire are restarted together, whichever run names the fire.
     let run = run.first();
@@ -325,9 +346,17 @@ pub(super) async fn restart(
             true => FireId::from(&again).to_string(),
             false => again.to_string(),
         };
-        return Ok(Json(json!({ "run": named, "asked": moment(known.due), "applied": applied })));
+        let asked = moment(known.due);
+        return Ok(Json(RunAnswer {
+            run: named,
+            asked,
+            applied,
+            reason: None,
+            warnings: Vec::new(),
+            shards: None,
+        }));
     }
-    jobs::run_now(&app, &asked, last.job.clone(), None, request).await
+    jobs::run_now(&app, &asked, last.job.clone(), None, request).await.map(Json)
 }
 
 pub(super) async fn logs(

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord};
 use evenkeel_core::ids::{JobName, NodeName};
 use memchr::memmem::Finder;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -41,10 +42,12 @@ const MIB_MAX: usize = 256;
 /// The time limit of one search.
 const SEARCH_MAX: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchQuery {
+    /// Only lines with this text.
     grep: String,
+    /// In how many of the latest attempts.
     runs: Option<u32>,
 }
 

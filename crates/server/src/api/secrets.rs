@@ -8,6 +8,7 @@ use evenkeel::SecretOpener;
 use evenkeel_core::ids::{Namespace, SecretName};
 use evenkeel_core::input::{Answer, Command, Refusal};
 use evenkeel_core::record::SealedSecret;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,15 +24,18 @@ const SECRET_MAX: usize = 64 * 1024;
 const TRIES: u32 = 5;
 
 /// What a secret is to hold.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SecretBody {
+pub(super) struct SecretBody {
+    /// The secret.
     value: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SecretListQuery {
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
 }
 

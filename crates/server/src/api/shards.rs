@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_core::ids::JobName;
 use evenkeel_core::input::Command;
 use evenkeel_core::shards::ShardSet;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use super::jobs::unknown;
 use super::{ApiError, App};
 use crate::queries;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShardSwitchQuery {
     /// Whether to fold equal shards into one row.

@@ -8,15 +8,16 @@ use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::Command;
 use evenkeel_core::principal::{FormerSecret, Grants, Principal, PrincipalKind};
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::token_text::TokenText;
 use super::users::{known, new, role_warnings, store};
 use super::{ApiError, App};
-use crate::api_types::{TokenRow, moment};
+use crate::api_types::{NewToken, TokenPage, TokenRow, moment};
 use crate::text_input::ReadTarget;
 
 /// How long a token lasts whose request does not say, and the limits.
@@ -24,31 +25,37 @@ const LASTS: &str = "90d";
 const LIMITS: SpanLimits = SpanLimits::new(Millis::secs(60), Millis::secs(10 * 366 * 24 * 3_600));
 
 /// A new token.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NewTokenBody {
+pub(super) struct NewTokenBody {
+    /// The name.
+    #[schemars(with = "String")]
     name: PrincipalName,
+    /// The roles, as `author:team-a`.
+    #[schemars(with = "Vec<String>")]
     roles: Grants,
     /// A span, or `never`.
     lasts: Option<String>,
     /// The user whose roles limit those of the token.
+    #[schemars(with = "Option<String>")]
     owner: Option<PrincipalName>,
+    /// A text for people.
     #[serde(default)]
     description: String,
 }
 
-pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+pub(super) async fn list(State(app): State<App>) -> Json<TokenPage> {
     let rows: Vec<TokenRow> = app.handle.with_node(|node| {
         node.view().principals(PrincipalKind::Token).map(|(token, version)| row(token, version)).collect()
     });
-    Json(json!({ "tokens": rows }))
+    Json(TokenPage { tokens: rows })
 }
 
 pub(super) async fn create(
     State(app): State<App>,
     asked: AuditedRequest,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<NewToken>, ApiError> {
     let NewTokenBody { name, roles, lasts, owner, description } = read_body(&body, ReadTarget::Body)?;
     let now = evenkeel::clock::now().wall;
     let expires = match lasts.as_deref().unwrap_or(LASTS) {
@@ -76,17 +83,17 @@ pub(super) async fn create(
         ..new(PrincipalKind::Token, &name)
     };
     store(&app, &asked, token, 0).await?;
-    let (token, expires) = (text.to_string(), expires.map(moment));
-    Ok(Json(json!({ "name": name, "token": token, "expires": expires, "warnings": warnings })))
+    let (name, token, expires) = (name.to_string(), text.to_string(), expires.map(moment));
+    Ok(Json(NewToken { name, token, expires, warnings }))
 }
 
 /// How long the secret of before is accepted, at most.
 const OVERLAP: SpanLimits = SpanLimits::new(Millis(0), Millis::secs(7 * 24 * 3_600));
 
 /// How a token gets another secret.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RotateBody {
+pub(super) struct RotateBody {
     /// How long the secret of before is accepted, too; not at all by default.
     overlap: Option<String>,
 }
@@ -97,7 +104,7 @@ pub(super) async fn rotate(
     name: Result<Path<PrincipalName>, PathRejection>,
     asked: AuditedRequest,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<NewToken>, ApiError> {
     let Path(name) = name?;
     let RotateBody { overlap } =
         if body.is_empty() { RotateBody::default() } else { read_body(&body, ReadTarget::Body)? };
@@ -114,7 +121,8 @@ pub(super) async fn rotate(
     });
     let token = Principal { secret: text.digest(), former, created: now, expires, last_used: None, ..token };
     store(&app, &asked, token, version).await?;
-    Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
+    let (name, token, expires) = (name.to_string(), text.to_string(), expires.map(moment));
+    Ok(Json(NewToken { name, token, expires, warnings: Vec::new() }))
 }
 
 pub(super) async fn delete(

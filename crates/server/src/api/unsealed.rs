@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use evenkeel_core::ids::JobName;
 use evenkeel_core::input::Command;
 use evenkeel_core::registry::Revision;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,9 +18,10 @@ use crate::api_types::{UnsealedJobRow, UnsealedPage};
 use crate::text_input::ReadTarget;
 
 /// Which entry is accepted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AcceptBody {
+pub(super) struct AcceptBody {
+    /// The revision of the entry, as the list has it.
     revision: u64,
 }
 

@@ -12,6 +12,7 @@ use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::principal::{Grants, Principal, PrincipalKind, SecretDigest};
 use evenkeel_core::time::Wall;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,36 +24,43 @@ use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::session_subject::SessionOwner;
 use super::{ApiError, App, authentication, principals};
-use crate::api_types::{CallerRow, UserRow, moment};
+use crate::api_types::{CallerRow, UserPage, UserRow, moment};
 use crate::listen::Caller;
 use crate::request;
 use crate::text_input::ReadTarget;
 
 /// What is declared of a user. What is left out stays as it is; a new user has no roles and no password.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UserBody {
+pub(super) struct UserBody {
+    /// The roles, as `author:team-a`.
+    #[schemars(with = "Option<Vec<String>>")]
     roles: Option<Grants>,
+    /// The password; as it was if left out.
     password: Option<String>,
+    /// Whether the user may not log in.
     disabled: Option<bool>,
+    /// A text for people.
     description: Option<String>,
     /// The version that the caller has read; a later one is not replaced.
     version: Option<u64>,
 }
 
 /// A change of the own password.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PasswordBody {
+pub(super) struct PasswordBody {
+    /// The present password.
     old: String,
+    /// The new password.
     new: String,
 }
 
-pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+pub(super) async fn list(State(app): State<App>) -> Json<UserPage> {
     let rows: Vec<UserRow> = app.handle.with_node(|node| {
         node.view().principals(PrincipalKind::User).map(|(user, version)| row(user, version)).collect()
     });
-    Json(json!({ "users": rows }))
+    Json(UserPage { users: rows })
 }
 
 pub(super) async fn show(

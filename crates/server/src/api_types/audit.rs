@@ -1,12 +1,13 @@
 //! Rows of the audit log: each requested change, its caller and its outcome.
 
 use evenkeel::audit::AuditRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::moment;
 
 /// One entry of the audit log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AuditRow {
     /// Its position in its history.
     pub(crate) seq: u64,
@@ -41,7 +42,7 @@ pub(crate) struct AuditRow {
 }
 
 /// A page of entries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AuditPage {
     /// The entries, the latest first.
     pub(crate) audit: Vec<AuditRow>,

@@ -1,11 +1,12 @@
 //! The distribution of jobs over nodes, now and in a simulation.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::node::NodeRow;
 
 /// The capacity of the nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BalanceReport {
     /// The number of jobs that may be owned (K).
     pub(crate) jobs: usize,
@@ -29,7 +30,7 @@ pub(crate) struct BalanceReport {
 }
 
 /// A node's part in the distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BalanceRow {
     /// The node, as in the list of nodes.
     #[serde(flatten)]
@@ -41,7 +42,7 @@ pub(crate) struct BalanceRow {
 }
 
 /// The simulated load of a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ProjectedLoad {
     /// The number of jobs that it would own (X).
     pub(crate) held: usize,
@@ -50,7 +51,7 @@ pub(crate) struct ProjectedLoad {
 }
 
 /// The distribution if some nodes were lost or drained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct WhatIfRow {
     /// The lost nodes.
     pub(crate) lost: Vec<String>,
@@ -83,7 +84,7 @@ pub(crate) struct WhatIfRow {
 }
 
 /// A job that no other node could own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ObstacleRow {
     /// The job's name.
     pub(crate) job: String,

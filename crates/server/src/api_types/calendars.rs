@@ -1,10 +1,11 @@
 //! Rows of calendars.
 
 use evenkeel_core::calendar::Calendar;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A calendar in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CalendarRow {
     /// Its name.
     pub(crate) name: String,
@@ -21,11 +22,12 @@ pub(crate) struct CalendarRow {
 }
 
 /// All details of a calendar.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CalendarDetail {
     /// Its name.
     pub(crate) name: String,
     /// The declaration.
+    #[schemars(schema_with = "crate::api_types::declared::calendar")]
     pub(crate) calendar: Calendar,
     /// Rises with every change.
     pub(crate) version: u64,

@@ -1,12 +1,13 @@
 //! Rows of node events and node loads.
 
 use evenkeel::{EventRecord, LoadPoint};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::moment;
 
 /// An event of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EventRow {
     /// Its position in its history.
     pub(crate) seq: u64,
@@ -24,7 +25,7 @@ pub(crate) struct EventRow {
 }
 
 /// The load of a node at one time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct LoadRow {
     /// The time, by the node's clock.
     pub(crate) at: String,
@@ -56,7 +57,7 @@ impl LoadRow {
 }
 
 /// A page of events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EventPage {
     /// The events, the latest first.
     pub(crate) events: Vec<EventRow>,

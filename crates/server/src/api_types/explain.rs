@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// An explanation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ExplanationRow {
     /// The explained object: `job NAME` or `run RUN`.
     pub(crate) subject: String,
@@ -19,7 +20,7 @@ pub(crate) struct ExplanationRow {
 }
 
 /// One step of an explanation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ExplanationStep {
     /// The topic, a word.
     pub(crate) about: String,

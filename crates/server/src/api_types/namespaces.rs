@@ -1,9 +1,10 @@
 //! Rows of namespaces.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A namespace with what it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct NamespaceRow {
     /// Its name.
     pub(crate) name: String,
@@ -25,7 +26,7 @@ pub(crate) struct NamespaceRow {
 }
 
 /// All namespaces.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct NamespacePage {
     /// The namespaces, by name.
     pub(crate) namespaces: Vec<NamespaceRow>,

@@ -1,10 +1,11 @@
 //! A node in a list.
 
 use evenkeel_core::labels::Labels;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A node that is online, or that left within the last day.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct NodeRow {
     /// Its name.
     pub(crate) name: String,
@@ -37,6 +38,7 @@ pub(crate) struct NodeRow {
     pub(crate) score: Option<f64>,
     /// The labels by which jobs select it.
     #[serde(default)]
+    #[schemars(with = "serde_json::Value")]
     pub(crate) labels: Labels,
     /// Its address; empty if it has none.
     pub(crate) address: String,

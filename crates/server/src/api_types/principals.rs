@@ -1,9 +1,10 @@
 //! Rows of users and API tokens.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct UserRow {
     /// Its name.
     pub(crate) name: String,
@@ -24,7 +25,7 @@ pub(crate) struct UserRow {
 }
 
 /// An API token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct TokenRow {
     /// Its name.
     pub(crate) name: String,
@@ -45,7 +46,7 @@ pub(crate) struct TokenRow {
 }
 
 /// The caller of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CallerRow {
     /// `key`, `user:NAME` or `token:NAME`.
     pub(crate) who: String,

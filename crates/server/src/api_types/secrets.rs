@@ -1,9 +1,10 @@
 //! Rows of secrets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A secret, without what it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SecretRow {
     /// Its name, with its namespace.
     pub(crate) name: String,
@@ -18,7 +19,7 @@ pub(crate) struct SecretRow {
 }
 
 /// The secrets of a namespace, or of all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SecretPage {
     /// The secrets, by name.
     pub(crate) secrets: Vec<SecretRow>,

@@ -1,10 +1,11 @@
 //! Rows of a sharded job: its leader, its shard assignments, and the state of each shard.
 
 use evenkeel_core::ids::counted;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The leader and the shard assignments of a job, as the registry has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ShardingRow {
     /// The node that leads it; none if there is no leader.
     pub(crate) leader: Option<String>,
@@ -19,7 +20,7 @@ pub(crate) struct ShardingRow {
 }
 
 /// A pending reshard.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ReshardPendingRow {
     /// The cause: `elected`, `nodes`, `shards`, `strategy`, `draining` or `repair`.
     pub(crate) why: String,
@@ -28,7 +29,7 @@ pub(crate) struct ReshardPendingRow {
 }
 
 /// A node's part in a sharded job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AssignmentRow {
     /// The node's name.
     pub(crate) node: String,
@@ -45,7 +46,7 @@ pub(crate) struct AssignmentRow {
 }
 
 /// One shard.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ShardRow {
     /// Its index.
     pub(crate) shard: u32,
@@ -57,7 +58,7 @@ pub(crate) struct ShardRow {
 }
 
 /// A range of shards whose other fields are equal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ShardRangeRow {
     /// The shards, as `0,2-5`.
     pub(crate) shards: String,
@@ -67,7 +68,7 @@ pub(crate) struct ShardRangeRow {
 }
 
 /// The activity of a shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ShardActivity {
     /// The node that is responsible for it.
     pub(crate) node: Option<String>,
@@ -88,7 +89,7 @@ pub(crate) struct ShardActivity {
 }
 
 /// A page of a sharded job's shards, one by one or folded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ShardPage<R> {
     /// The job's name.
     pub(crate) job: String,

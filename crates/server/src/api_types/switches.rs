@@ -1,11 +1,12 @@
 //! Rows of the switches that operators set at run time; an applied file keeps or ends them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::local_time;
 
 /// A switch by which a job differs from its file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SwitchRow {
     /// `disabled`, `enabled` (although the file disables it), `paused`, `shards_disabled`, or on one node `disabled`, `paused`
     /// or `shutdown`.

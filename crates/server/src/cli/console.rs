@@ -1,9 +1,10 @@
 //! `evenkeel console`: a link that opens the console in a browser.
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
+use crate::api_types::LoginLink;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::output::{self, OutputFormat};
@@ -15,18 +16,11 @@ pub(crate) struct ConsoleArgs {
     reach: ConnectArgs,
 }
 
-/// A one-time link, as the node gives it.
-#[derive(Deserialize)]
-struct LoginLink {
-    path: String,
-    lasts_s: u64,
-}
-
 /// The link as a program reads it.
 #[derive(Serialize)]
 struct LinkRow {
     url: String,
-    lasts_s: u64,
+    lasts_s: i64,
 }
 
 /// Prints a link.

@@ -4,6 +4,7 @@ use clap::{Arg, Command, Subcommand};
 
 use crate::api::changes::CHANGES;
 use crate::api::demand::{Demand, Scope};
+use crate::api::openapi;
 use crate::api::reads::READS;
 use crate::exit::{CliError, ExitKind};
 use crate::output;
@@ -20,6 +21,10 @@ pub(crate) enum DocsCommand {
     Changes,
     /// The role that each address demands, as docs/roles.md
     Roles,
+    /// The HTTP interface as OpenAPI, as docs/reference/openapi.json
+    Openapi,
+    /// The JSON Schema of job files, as docs/reference/job.schema.json
+    JobSchema,
 }
 
 /// Prints the reference.
@@ -30,6 +35,8 @@ pub(crate) fn run(verb: &DocsCommand, root: Command) -> Result<(), CliError> {
     match verb {
         DocsCommand::Cli => output::line(cli(root).trim_end()),
         DocsCommand::Roles => output::line(roles().trim_end()),
+        DocsCommand::Openapi => output::line(openapi::text().trim_end()),
+        DocsCommand::JobSchema => output::line(openapi::job_file_text().trim_end()),
         DocsCommand::Changes => {
             CHANGES.iter().try_for_each(|change| output::line(&format!("{} {}", change.method, change.path)))
         }

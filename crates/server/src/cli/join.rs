@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use evenkeel::NodeIdentity;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::api_types::JoinTokenAnswer;
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, RotationStep, SecretCipher};
@@ -53,17 +53,10 @@ pub(super) struct RotationArgs {
     identity: Option<PathBuf>,
 }
 
-/// A token, as a node answers.
-#[derive(Debug, Serialize, Deserialize)]
-struct NewToken {
-    token: String,
-    until: String,
-}
-
 /// Makes a token and prints it.
 pub(super) fn make_token(args: &JoinTokenArgs) -> Result<(), CliError> {
     let body = json!({ "for": args.node, "ttl": args.ttl });
-    let made: NewToken = args.reach.client()?.post("/cluster/join-tokens", &body)?;
+    let made: JoinTokenAnswer = args.reach.client()?.post("/cluster/join-tokens", &body)?;
     match args.reach.output {
         OutputFormat::Json => output::json(&made),
         OutputFormat::Table => output::line(&made.token),

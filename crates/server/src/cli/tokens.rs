@@ -2,12 +2,11 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::response::print_response;
 use super::users::roles;
-use crate::api_types::TokenRow;
+use crate::api_types::{TokenPage, TokenRow};
 use crate::client::{ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
@@ -63,12 +62,6 @@ pub(crate) struct TokenArgs {
     description: String,
     #[command(flatten)]
     reach: ConnectArgs,
-}
-
-/// All tokens.
-#[derive(Deserialize)]
-struct TokenPage {
-    tokens: Vec<TokenRow>,
 }
 
 /// Runs the command.

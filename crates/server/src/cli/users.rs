@@ -5,11 +5,10 @@ use std::io::{IsTerminal, Read};
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::principal::Grant;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::response::print_response;
-use crate::api_types::{CallerRow, UserRow};
+use crate::api_types::{CallerRow, UserPage, UserRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
@@ -66,12 +65,6 @@ pub(crate) struct UserSettingsArgs {
     description: Option<String>,
     #[command(flatten)]
     reach: ConnectArgs,
-}
-
-/// All users.
-#[derive(Deserialize)]
-struct UserPage {
-    users: Vec<UserRow>,
 }
 
 fn path(name: &PrincipalName) -> String {

@@ -179,11 +179,16 @@ fn a_person_can_have_everything_claimed() {
 
 #[test]
 fn the_reference_is_what_the_program_says() {
-    for reference in ["cli", "roles"] {
+    let references = [
+        ("cli", "docs/cli.md"),
+        ("roles", "docs/roles.md"),
+        ("openapi", "docs/reference/openapi.json"),
+        ("job-schema", "docs/reference/job.schema.json"),
+    ];
+    for (reference, page) in references {
         let made = run(&["docs", reference]);
         assert!(made.status.success());
-        let page = format!("docs/{reference}.md");
-        let path = repository(&page);
+        let path = repository(page);
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, &made.stdout).expect("written");
         }

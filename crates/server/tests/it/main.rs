@@ -12,6 +12,7 @@ mod cli;
 mod cluster;
 mod confined;
 mod console;
+mod contract;
 mod crontab;
 mod dev;
 mod doctor;

@@ -1,0 +1,266 @@
+//! The answers of small changes and of lists that have no file of their own.
+
+use evenkeel_core::input::ApplyResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CalendarRow, FireRow, LoadRow, NodeRow, RunRow, TokenRow, UserRow};
+
+/// A change that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DoneAnswer {
+    /// `true`: a change that was not made has another status.
+    pub(crate) done: bool,
+    /// Whether something changed: `created`, `updated` or `unchanged`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) applied: Option<ApplyResult>,
+    /// What the caller should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warnings: Option<Vec<String>>,
+}
+
+/// A calendar, a namespace, a secret or a user that was declared.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DeclaredAnswer {
+    /// Its name.
+    pub(crate) name: String,
+    /// `created`, `updated` or `unchanged`.
+    #[schemars(with = "String")]
+    pub(crate) applied: ApplyResult,
+    /// The version that it has now, of a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<u64>,
+    /// What the caller should know, of a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warnings: Option<Vec<String>>,
+}
+
+/// All calendars, or those of one namespace.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct CalendarPage {
+    /// The calendars by name.
+    pub(crate) calendars: Vec<CalendarRow>,
+    /// How many there are in other namespaces, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<usize>,
+}
+
+/// The next fires of a job.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct NextFires {
+    /// The job.
+    pub(crate) job: String,
+    /// Its next fires.
+    pub(crate) next: Vec<String>,
+    /// The remarks about each of them, as about a change of the clocks.
+    pub(crate) notes: Vec<Vec<Value>>,
+    /// The same moments in the zone that was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) local: Option<Vec<String>>,
+}
+
+/// The jobs that the node that answers claims now.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ClaimAnswer {
+    /// How many it claims.
+    pub(crate) claims: usize,
+    /// How many free jobs it leaves.
+    pub(crate) left: usize,
+    /// Why it leaves them.
+    pub(crate) reasons: Vec<ClaimReason>,
+}
+
+/// Why a node leaves free jobs.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ClaimReason {
+    /// How many jobs.
+    pub(crate) jobs: usize,
+    /// Why.
+    pub(crate) reason: String,
+}
+
+/// A run that was requested.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct RunAnswer {
+    /// The run, or the fire of a sharded job.
+    pub(crate) run: String,
+    /// When it was requested.
+    pub(crate) asked: String,
+    /// `created`, or `unchanged` if it had been requested already.
+    #[schemars(with = "String")]
+    pub(crate) applied: ApplyResult,
+    /// Why it does not start now.
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+    /// What the caller should know.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
+    /// The shards that it has, as `0-15`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shards: Option<String>,
+}
+
+/// The nodes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct NodePage {
+    /// What the caller should know.
+    pub(crate) warnings: Vec<String>,
+    /// The nodes that are online.
+    pub(crate) nodes: Vec<NodeRow>,
+    /// The nodes that left within the last day.
+    pub(crate) gone: Vec<NodeRow>,
+    /// Whether the entry of the node that answers was deleted from outside.
+    pub(crate) closed: bool,
+}
+
+/// The load of a node.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct LoadPage {
+    /// A point a minute, the latest first.
+    pub(crate) load: Vec<LoadRow>,
+}
+
+/// A run or a fire with all its attempts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct RunDetail {
+    /// The run or the fire.
+    pub(crate) run: String,
+    /// Its attempts, the first one first.
+    pub(crate) attempts: Vec<RunRow>,
+    /// More about each attempt.
+    pub(crate) details: Vec<AttemptDetail>,
+    /// The state, of a fire, and of a run without attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<String>,
+    /// Why it waits, or why not all shards succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// The job, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<String>,
+    /// The moment at which it is due, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<String>,
+    /// The shards in each state, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shards: Option<std::collections::BTreeMap<String, String>>,
+    /// When the first attempt started, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started: Option<String>,
+    /// When the last shard ended, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<String>,
+    /// The nodes whose history could not be asked, of a fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) missing: Option<Vec<String>>,
+}
+
+/// More about an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct AttemptDetail {
+    /// The run.
+    pub(crate) run: String,
+    /// The attempt, counted from 1.
+    pub(crate) attempt: u32,
+    /// Its fencing token; none if it was never attempted.
+    pub(crate) token: Option<u64>,
+    /// The exit code of a command, or the status of a request.
+    pub(crate) code: Option<i32>,
+    /// The bytes of output that were kept.
+    pub(crate) output: u64,
+}
+
+/// Whether a run has ended.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct WaitAnswer {
+    /// Whether it has.
+    pub(crate) done: bool,
+    /// Its last attempt, or the fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<EndedRow>,
+}
+
+/// What has ended.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum EndedRow {
+    /// A run.
+    Run(RunRow),
+    /// All shards of a fire.
+    Fire(FireRow),
+}
+
+/// Output that was deleted.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ForgetAnswer {
+    /// `true`.
+    pub(crate) done: bool,
+    /// How many attempts had output.
+    pub(crate) removed: usize,
+}
+
+/// A program that takes over from the one that answers.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct UpgradeAnswer {
+    /// Its version.
+    pub(crate) version: String,
+    /// Events after this moment say whether it did.
+    pub(crate) since: String,
+}
+
+/// The cluster in the data format of another scheduler.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct TreePage {
+    /// The entries.
+    pub(crate) tree: Vec<Value>,
+    /// The job after which the next page begins.
+    pub(crate) after: Option<String>,
+}
+
+/// The API tokens.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct TokenPage {
+    /// The tokens by name, without their secrets.
+    pub(crate) tokens: Vec<TokenRow>,
+}
+
+/// A new secret of an API token.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct NewToken {
+    /// Its name.
+    pub(crate) name: String,
+    /// The text that callers show; no other answer has it.
+    pub(crate) token: String,
+    /// Until when it is accepted; for ever if none.
+    pub(crate) expires: Option<String>,
+    /// What the caller should know.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The users.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct UserPage {
+    /// The users by name.
+    pub(crate) users: Vec<UserRow>,
+}
+
+/// A link that logs a browser in once.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct LoginLink {
+    /// Its path.
+    pub(crate) path: String,
+    /// For how many seconds it is good.
+    pub(crate) lasts_s: i64,
+}
+
+/// A token by which a node joins.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct JoinTokenAnswer {
+    /// The token.
+    pub(crate) token: String,
+    /// Until when this node accepts it.
+    pub(crate) until: String,
+}

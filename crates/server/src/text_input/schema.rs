@@ -1,0 +1,168 @@
+//! JSON Schemas of what users write, made of the table of keys: for editors, and for the description of the API.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::KEYS;
+use super::value_kind::ValueKind;
+
+/// The dialect of the schemas, which OpenAPI 3.1 uses as well.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// A span of time: numbers with units.
+const SPAN: &str = r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d|w)\s*)+$";
+
+/// The schema of a value of this kind at this address.
+fn schema_of(kind: ValueKind, address: &str) -> Value {
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    let span = json!({ "type": "string", "pattern": SPAN });
+    let numbered = |word: &str, most: u64| {
+        let number = json!({ "type": "integer", "minimum": 1, "maximum": most });
+        json!({ "type": "object", "properties": { word: number }, "required": [word], "additionalProperties": false })
+    };
+    match kind {
+        ValueKind::Text => json!({ "type": "string" }),
+        ValueKind::Flag => json!({ "type": "boolean" }),
+        ValueKind::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        ValueKind::WholeOrNull(least, most) => {
+            json!({ "type": ["integer", "null"], "minimum": least, "maximum": most })
+        }
+        ValueKind::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        ValueKind::Span => span,
+        ValueKind::Texts => texts,
+        ValueKind::TextOrTexts => json!({ "anyOf": [{ "type": "string" }, texts] }),
+        ValueKind::Wholes(least, most) => {
+            json!({ "type": "array", "items": { "type": "integer", "minimum": least, "maximum": most } })
+        }
+        ValueKind::CodesAndRanges => {
+            let code = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
+            let range = json!({ "type": "string", "pattern": "^[1-5][0-9]{2}(-[1-5][0-9]{2})?$" });
+            json!({ "type": "array", "items": { "anyOf": [code, range] } })
+        }
+        ValueKind::TextTable => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        ValueKind::Table => table(address, &[]),
+        ValueKind::OneOf(words) => json!({ "enum": words }),
+        ValueKind::SomeOf(words) => json!({ "type": "array", "items": { "enum": words } }),
+        ValueKind::Program => json!({ "anyOf": [{ "type": "string" }, texts] }),
+        ValueKind::CatchUp => {
+            json!({ "anyOf": [{ "enum": ["skip", "latest"] }, numbered("all", u64::from(u32::MAX))] })
+        }
+        ValueKind::Overlap => json!({ "anyOf": [
+                { "enum": ["forbid", "skip", "replace", "allow"] }, numbered("queue", 1_000), numbered("limit", 64)
+            ] }),
+    }
+}
+
+/// The schema of a table at this address, which must have these keys.
+fn table(address: &str, required: &[&str]) -> Value {
+    let mut properties = Map::new();
+    for (known, kind, takes) in KEYS {
+        let Some(key) = known.strip_prefix(address).and_then(|rest| rest.strip_prefix('.')) else { continue };
+        if !key.contains('.') {
+            let mut schema = schema_of(*kind, known);
+            schema["description"] = format!("Takes {takes}.").into();
+            properties.insert(key.to_owned(), schema);
+        }
+    }
+    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// The schema of a job, as a file or a request declares it.
+pub(crate) fn job() -> Value {
+    table("job", &["name"])
+}
+
+/// The schema of a calendar, as a file or a request declares it.
+pub(crate) fn calendar() -> Value {
+    table("calendar", &["name"])
+}
+
+/// The schema of a namespace in a request.
+pub(crate) fn namespace() -> Value {
+    table("namespace", &[])
+}
+
+/// The schema of a file with jobs and calendars.
+pub(crate) fn job_file() -> Value {
+    json!({
+        "$schema": DIALECT,
+        "$id": "https://evenkeel.invalid/schemas/job.schema.json",
+        "title": "Evenkeel job file",
+        "description": "Jobs and calendars in TOML, YAML or JSON; docs/jobs.md explains each key.",
+        "type": "object",
+        "properties": {
+            "job": { "type": "array", "items": job(), "description": "The jobs." },
+            "calendar": { "type": "array", "items": calendar(), "description": "The calendars." },
+        },
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text_input::{ReadTarget, TextFormat, read};
+    use evenkeel_core::job::JobFile;
+
+    /// Values that the schema allows.
+    fn samples(kind: ValueKind) -> Vec<Value> {
+        match kind {
+            ValueKind::Text => vec![json!("x")],
+            ValueKind::Flag => vec![json!(true), json!(false)],
+            ValueKind::Whole(least, most) | ValueKind::WholeOrNull(least, most) => {
+                vec![json!(least), json!(most.min(u64::from(u32::MAX)))]
+            }
+            ValueKind::Number => vec![json!(1), json!(1.5)],
+            ValueKind::Span => vec![json!("90s"), json!("1h30m")],
+            ValueKind::Texts => vec![json!(["x"])],
+            ValueKind::TextOrTexts => vec![json!("0=x"), json!(["x", "y"])],
+            ValueKind::Wholes(least, most) => vec![json!([least, most])],
+            ValueKind::CodesAndRanges => vec![json!(["200-299", 404])],
+            ValueKind::TextTable => vec![json!({ "X": "x" })],
+            ValueKind::Table => Vec::new(),
+            ValueKind::OneOf(words) => words.iter().map(|word| json!(word)).collect(),
+            ValueKind::SomeOf(words) => vec![json!(words)],
+            ValueKind::Program => vec![json!(["true"]), json!("true")],
+            ValueKind::CatchUp => vec![json!("latest"), json!({ "all": 10 })],
+            ValueKind::Overlap => vec![json!("replace"), json!({ "queue": 2 }), json!({ "limit": 4 })],
+        }
+    }
+
+    #[test]
+    fn every_value_that_the_schema_of_a_job_allows_is_of_a_type_that_is_read() {
+        let mut tried = 0;
+        for (address, kind, _) in KEYS.iter().filter(|(address, ..)| address.starts_with("job.")) {
+            let names: Vec<&str> = address.split('.').skip(1).collect();
+            for sample in samples(*kind) {
+                let value = names.iter().rev().fold(sample, |value, name| json!({ *name: value }));
+                let mut job = json!({ "name": "x" });
+                for (key, value) in value.as_object().expect("a table") {
+                    job[key] = value.clone();
+                }
+                let text = job.to_string();
+                if let Err(error) = read::<JobFile>(TextFormat::Json, &text, ReadTarget::Job) {
+                    // A table may need further keys, and a text may have to be a name or an address.
+                    let of_type = error.text.contains("takes") && !error.text.contains("missing");
+                    assert!(!of_type, "{text}: {error}");
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 90, "{tried}");
+    }
+
+    #[test]
+    fn a_schema_names_every_key_once_and_refuses_others() {
+        let job = job();
+        assert_eq!(job["required"], json!(["name"]));
+        assert_eq!(job["additionalProperties"], json!(false));
+        assert_eq!(job["properties"]["shards"]["maximum"], json!(100_000));
+        assert_eq!(
+            job["properties"]["limits"]["properties"]["together"]["properties"]["cores"]["type"],
+            "number"
+        );
+        assert!(job["properties"].get("together").is_none(), "a key of an inner table");
+    }
+}

@@ -1,0 +1,216 @@
+//! The description of the API: what a node answers is what it says.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::process::{ServerProcess, until};
+
+/// Why a value is not of this schema, in the words of the part of JSON Schema that the description uses; `None` if it is.
+fn mismatch(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let schema = document.pointer(reference.strip_prefix('#')?).expect("it leads somewhere");
+        return mismatch(document, schema, value, at);
+    }
+    if let Some(choices) = ["anyOf", "oneOf"].iter().find_map(|key| schema[*key].as_array()) {
+        let faults: Option<Vec<String>> =
+            choices.iter().map(|choice| mismatch(document, choice, value, at)).collect();
+        return faults.map(|faults| faults.join(" and "));
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return (!words.contains(value)).then(|| format!("{at}: {value} is none of {words:?}"));
+    }
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return None,
+    };
+    let is = |kind: &&str| match *kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("{at}: unknown type {other}"),
+    };
+    if !kinds.iter().any(|kind| is(kind)) {
+        return Some(format!("{at}: {value} is no {kinds:?}"));
+    }
+    if let Some(list) = value.as_array() {
+        let items = &schema["items"];
+        return list.iter().find_map(|item| mismatch(document, items, item, &format!("{at}[]")));
+    }
+    let map = value.as_object()?;
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if let Some(lacking) = required.into_iter().find(|key| !map.contains_key(*key)) {
+        return Some(format!("{at}: {lacking} is missing"));
+    }
+    map.iter().find_map(|(key, value)| match schema["properties"].get(key) {
+        Some(schema) => mismatch(document, schema, value, &format!("{at}.{key}")),
+        None if schema["properties"].is_null() || schema["additionalProperties"].is_object() => None,
+        None => Some(format!("{at}: {key} is not described")),
+    })
+}
+
+/// The answer to a request, which is as the description says.
+#[track_caller]
+fn described(
+    node: &ServerProcess,
+    document: &Value,
+    (method, path, template): (&str, &str, &str),
+    body: &Value,
+) -> Value {
+    let head = format!("{method} {path} HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let (status, answer) = node.raw(&head, &body);
+    assert_eq!(status, 200, "{method} {path}: {answer}");
+    let answer = answer.split_once("\r\n\r\n").expect("a body").1;
+    let answer: Value = serde_json::from_str(answer).expect("JSON");
+    let operation = &document["paths"][template][method.to_ascii_lowercase()];
+    let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+    assert!(!schema.is_null(), "{method} {template} is not described");
+    if let Some(fault) = mismatch(document, schema, &answer, template) {
+        panic!("{method} {path}: {fault}: {answer}");
+    }
+    answer
+}
+
+/// Every address that answers with JSON is asked for once, and gives what the description says.
+#[test]
+fn what_a_node_answers_is_described() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let (status, text) =
+        node.bare(&format!("GET /api/v1/openapi.json HTTP/1.1\nHost: {}", node.address), b"");
+    assert_eq!(status, 200, "whoever can reach the node may read it: {text}");
+    let document: Value = serde_json::from_str(text.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut asked: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut ask = |method: &str, path: &str, template: &str, body: Value| {
+        asked.insert((method.to_ascii_lowercase(), template.to_owned()));
+        described(&node, &document, (method, path, template), &body)
+    };
+    let v1 = |path: &str| format!("/api/v1{path}");
+    // What is created.
+    for (path, kind, body) in [
+        (
+            "/namespaces/team-a",
+            "/namespaces/{name}",
+            json!({ "description": "x", "jobs_max": 5, "runs_max": 2 }),
+        ),
+        (
+            "/calendars/c",
+            "/calendars/{name}",
+            json!({ "name": "c", "days": ["12-24"], "windows": ["mon 09:00..17:00"] }),
+        ),
+        ("/secrets/s", "/secrets/{name}", json!({ "value": "a secret" })),
+        ("/users/ann", "/users/{name}", json!({ "roles": ["viewer"], "password": "correct horse battery" })),
+    ] {
+        ask("PUT", &v1(path), &v1(kind), body);
+    }
+    let all = json!({
+        "name": "j", "schedule": "0 0 1 1 *", "command": ["sh", "-c", "echo hello"], "timeout": "90s", "run_timeout": "1h30m",
+        "retry": { "max_retries": 1, "delay": "1s" }, "overlap": { "limit": 2 }, "catch_up": { "all": 3 },
+        "exclude_calendars": ["c"], "limits": { "memory": "512M" }, "environment": { "A": "b" }, "pool": { "name": "p", "limit": 2 }
+    });
+    ask("PUT", &v1("/jobs/j"), &v1("/jobs/{name}"), all);
+    let sharded = json!({ "jobs": [{ "name": "s", "schedule": "0 0 1 1 *", "placement": "sharded", "shards": 3, "command": ["true"] },
+        { "name": "web", "http": { "url": "http://127.0.0.1:9/", "success": ["200-299", 404] } }] });
+    ask("POST", &v1("/jobs/apply"), &v1("/jobs/apply"), sharded);
+    let token = ask("POST", &v1("/tokens"), &v1("/tokens"), json!({ "name": "t", "roles": ["viewer"] }));
+    assert!(token["token"].is_string());
+    ask("POST", &v1("/tokens/t/rotate"), &v1("/tokens/{name}/rotate"), json!({ "overlap": "1h" }));
+    // A run, and a fire of three shards.
+    ask("POST", &v1("/jobs/claim"), &v1("/jobs/claim"), json!({}));
+    let run = ask("POST", &v1("/jobs/j/run"), &v1("/jobs/{name}/{verb}"), json!({}))["run"]
+        .as_str()
+        .expect("a run")
+        .to_owned();
+    until("the run has ended", || {
+        let path = v1(&format!("/runs/{run}/wait"));
+        let answer = ask("GET", &path, &v1("/runs/{run}/wait"), Value::Null);
+        (answer["done"] == true).then_some(())
+    });
+    let fire = ask("POST", &v1("/jobs/s/run"), &v1("/jobs/{name}/{verb}"), json!({}))["run"]
+        .as_str()
+        .expect("a fire")
+        .to_owned();
+    until("the fire has ended", || {
+        let path = v1(&format!("/runs/{fire}/wait"));
+        let answer = ask("GET", &path, &v1("/runs/{run}/wait"), Value::Null);
+        (answer["done"] == true).then_some(())
+    });
+    for run in [&run, &fire] {
+        ask("GET", &v1(&format!("/runs/{run}")), &v1("/runs/{run}"), Value::Null);
+    }
+    ask("GET", &v1(&format!("/runs/{run}/explain")), &v1("/runs/{run}/explain"), Value::Null);
+    ask("POST", &v1(&format!("/runs/{run}/restart")), &v1("/runs/{run}/restart"), json!({}));
+    until("its output is there to be deleted", || {
+        let head = format!("DELETE /api/v1/runs/{run}/logs HTTP/1.1\nHost: {}", node.address);
+        (node.raw(&head, b"").0 == 200).then_some(())
+    });
+    for (path, template) in [
+        ("/jobs?limit=2", "/jobs"),
+        ("/jobs/j", "/jobs/{name}"),
+        ("/jobs/s", "/jobs/{name}"),
+        ("/jobs/web", "/jobs/{name}"),
+        ("/jobs/j/next?n=3&tz=Europe%2FBerlin", "/jobs/{name}/next"),
+        ("/jobs/j/explain", "/jobs/{name}/explain"),
+        ("/jobs/s/shards", "/jobs/{name}/shards"),
+        ("/jobs/s/shards?fold=true", "/jobs/{name}/shards"),
+        ("/namespaces", "/namespaces"),
+        ("/namespaces/team-a", "/namespaces/{name}"),
+        ("/calendars?namespace=default", "/calendars"),
+        ("/calendars/c", "/calendars/{name}"),
+        ("/secrets", "/secrets"),
+        ("/runs", "/runs"),
+        ("/runs?state=waiting", "/runs"),
+        ("/runs/running", "/runs/running"),
+        ("/nodes", "/nodes"),
+        ("/service", "/service"),
+        ("/nodes/balance", "/nodes/balance"),
+        ("/nodes/balance?kill=a", "/nodes/balance"),
+        ("/nodes/a/load", "/nodes/{name}/load"),
+        ("/cluster/view?as=keeper", "/cluster/view"),
+        ("/cluster/view?as=elasticjob-3&job=s", "/cluster/view"),
+        ("/cluster/settings", "/cluster/settings"),
+        ("/events", "/events"),
+        ("/audit", "/audit"),
+        ("/whoami", "/whoami"),
+        ("/users", "/users"),
+        ("/users/ann", "/users/{name}"),
+        ("/tokens", "/tokens"),
+        ("/unsealed", "/unsealed"),
+    ] {
+        ask("GET", &v1(path), &v1(template), Value::Null);
+    }
+    ask("POST", &v1("/cluster/settings"), &v1("/cluster/settings"), json!({ "beat": "1m" }));
+    ask("POST", &v1("/cluster/finalize-upgrade"), &v1("/cluster/finalize-upgrade"), json!({}));
+    ask("POST", &v1("/cluster/join-tokens"), &v1("/cluster/join-tokens"), json!({ "ttl": "1h" }));
+    ask("POST", &v1("/login-links"), &v1("/login-links"), json!({}));
+    ask("POST", &v1("/users/ann/logout"), &v1("/users/{name}/logout"), json!({}));
+    ask("POST", &v1("/jobs/j/pause"), &v1("/jobs/{name}/{verb}"), json!({}));
+    ask("POST", &v1("/jobs/s/shards/0-1/disable"), &v1("/jobs/{name}/shards/{set}/{verb}"), json!({}));
+    ask("POST", &v1("/nodes/a/cordon"), &v1("/nodes/{name}/{verb}"), json!({}));
+    for name in ["/jobs/j", "/tokens/t", "/users/ann", "/secrets/s", "/calendars/c", "/namespaces/team-a"] {
+        let template = format!("{}/{{name}}", name.rsplit_once('/').expect("a path").0);
+        ask("DELETE", &v1(name), &v1(&template), Value::Null);
+    }
+    // Those that end the test's own run, its output or its caller, and entries that nobody wrote.
+    let others = [
+        "post /api/v1/runs/{run}/kill",
+        "post /api/v1/jobs/{name}/accept",
+        "post /api/v1/whoami/password",
+        "delete /api/v1/runs/{run}/logs",
+    ];
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let json = operation["responses"]["200"]["content"].get("application/json").is_some();
+            let known = asked.contains(&(method.clone(), path.clone()))
+                || others.contains(&format!("{method} {path}").as_str());
+            assert!(known || !json, "{method} {path} is not tried");
+        }
+    }
+}
