@@ -93,6 +93,35 @@ impl NodeSelector {
 }
 
 impl Condition {
+    /// Parses a condition on any label; `name` is one like the others.
+    pub(crate) fn parse(text: &str) -> Result<Self, IdError> {
+        let (not, rest) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (word, values) = match rest.split_once('=') {
+            Some((word, values)) => {
+                (word, values.split('|').map(|v| check("the value of a label", v)).collect())
+            }
+            None => (rest, Ok(Vec::new())),
+        };
+        let (word, mut values): (_, Vec<String>) = (check("label", word)?, values?);
+        values.sort_unstable();
+        values.dedup();
+        Ok(Self { word, values, not })
+    }
+
+    /// The label that it is about.
+    pub(crate) fn word(&self) -> &str {
+        &self.word
+    }
+
+    /// Whether it holds where the label has this value.
+    pub(crate) fn holds(&self, value: Option<&str>) -> bool {
+        let one_of = |value: &str| self.values.is_empty() || self.values.iter().any(|wanted| wanted == value);
+        value.is_some_and(one_of) != self.not
+    }
+
     fn is_met(&self, node: &NodeName, labels: &Labels) -> bool {
         let one_of = |value: &str| self.values.iter().any(|wanted| wanted == value);
         let has = match self.word.as_str() {
@@ -106,7 +135,7 @@ impl Condition {
 }
 
 /// Words and values stand in flags, files and URLs, hence the narrow alphabet.
-fn check(what: &str, text: &str) -> Result<String, IdError> {
+pub(crate) fn check(what: &str, text: &str) -> Result<String, IdError> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b':');
     if !text.is_empty() && text.len() <= WORD_MAX && text.bytes().all(allowed) {
         return Ok(text.to_string());
@@ -140,17 +169,8 @@ impl FromStr for Condition {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let (not, rest) = match text.strip_prefix('!') {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let (word, values) = match rest.split_once('=') {
-            Some((word, values)) => {
-                (word, values.split('|').map(|v| check("the value of a label", v)).collect())
-            }
-            None => (rest, Ok(Vec::new())),
-        };
-        let (word, mut values): (_, Vec<String>) = (check("label", word)?, values?);
+        let condition = Self::parse(text)?;
+        let Self { word, values, .. } = &condition;
         if word == NAME && values.is_empty() {
             return Err(IdError::new(format!("nodes has {text:?}: say which node, as name=n1")));
         }
@@ -160,9 +180,7 @@ impl FromStr for Condition {
                 values.len()
             )));
         }
-        values.sort_unstable();
-        values.dedup();
-        Ok(Self { word, values, not })
+        Ok(condition)
     }
 }
 

@@ -18,6 +18,8 @@ mod switches;
 mod unsealed;
 mod words;
 
+use std::collections::BTreeMap;
+
 use evenkeel_core::input::ApplyResult;
 use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::node::Spread;
@@ -27,9 +29,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use answers::{
-    AttemptDetail, CalendarPage, ClaimAnswer, ClaimReason, DeclaredAnswer, DoneAnswer, EndedRow,
-    ForgetAnswer, JoinTokenAnswer, LoadPage, LoginLink, NewToken, NextFires, NodePage, RunAnswer, RunDetail,
-    TokenPage, TreePage, UpgradeAnswer, UserPage, WaitAnswer,
+    AttemptDetail, BulkAnswer, BulkItem, CalendarPage, ClaimAnswer, ClaimReason, DeclaredAnswer, DoneAnswer,
+    EndedRow, ForgetAnswer, JoinTokenAnswer, LoadPage, LoginLink, NewToken, NextFires, NodePage, RunAnswer,
+    RunDetail, TokenPage, TreePage, UpgradeAnswer, UserPage, WaitAnswer,
 };
 pub(crate) use applied::{ApplyAnswer, ApplyRow};
 pub(crate) use audit::{AuditPage, AuditRow};
@@ -78,6 +80,9 @@ pub(crate) struct JobRow {
     /// Whether no online node matches its node selector: until one does, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) unschedulable: bool,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 /// All details of a job.

@@ -76,7 +76,7 @@ pub(crate) async fn page(
     let picture = ConsoleSnapshot::find(
         &app,
         &RemoteHistories::collect(&app, namespace).await,
-        JobSearch { find, namespace },
+        JobSearch { find, namespace, ..JobSearch::default() },
     )
     .await;
     let shards = match asked.job.parse::<JobName>().ok() {

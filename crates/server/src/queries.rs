@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
 use evenkeel_core::ids::{Fire, JobName, Member, Namespace, NodeName, RequestId, RunId};
-use evenkeel_core::job::Placement;
+use evenkeel_core::job::{JobSelector, Placement};
 use evenkeel_core::lifecycle;
 use evenkeel_core::load::Score;
 use evenkeel_core::record::{ShardRunState, TriggerRequest};
@@ -51,6 +51,8 @@ fn is_in(name: &JobName, find: &str) -> bool {
 pub(crate) struct JobSearch<'a> {
     /// Jobs whose names contain this text, in either case.
     pub(crate) find: &'a str,
+    /// Jobs whose labels meet these conditions.
+    pub(crate) labels: Option<&'a JobSelector>,
     /// Jobs of this namespace; of all for none.
     pub(crate) namespace: Option<&'a Namespace>,
 }
@@ -60,18 +62,20 @@ pub(crate) fn jobs(
     handle: &Handle,
     after: Option<&JobName>,
     limit: usize,
-    JobSearch { find, namespace }: JobSearch<'_>,
+    JobSearch { find, labels, namespace }: JobSearch<'_>,
 ) -> JobPage {
     let now = zones::now();
     let elsewhere = namespace.map(|namespace| handle.with_node(|node| node.view().jobs_outside(namespace)));
     let mut jobs: Vec<JobRow> = Vec::new();
     let mut last = after.cloned();
     loop {
-        let looked_at = if find.is_empty() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
+        let looked_at =
+            if find.is_empty() && labels.is_none() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
         let seen: Vec<_> = handle.with_node(|node| {
             let (view, planner) = (node.view(), planner(node));
             let found = |job: JobView<'_>| {
-                is_in(job.name(), find).then(|| job_snapshot(view, planner, job)).flatten()
+                let copied = is_in(job.name(), find).then(|| job_snapshot(view, planner, job)).flatten();
+                copied.filter(|copied| labels.is_none_or(|labels| labels.fits(&copied.spec.job.labels)))
             };
             let named = |job: JobView<'_>| (job.name().clone(), found(job));
             match namespace {
@@ -108,6 +112,7 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
         disabled: !job.enabled,
         missing: copied.missing,
         unschedulable: copied.unschedulable,
+        labels: job.labels.clone().into(),
         schedule: job.rules().lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }

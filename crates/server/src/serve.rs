@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::upgrade::ReceivedHandoff;
-use evenkeel::{CommandPolicy, CommandUsers, Config, Handle, LeaveOutcome};
+use evenkeel::{CommandPolicy, CommandUsers, Config, Handle, LeaveOutcome, OutgoingHeartbeat};
 use evenkeel_core::node::Node;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -119,10 +119,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     ConsoleFeed::follow(app.clone());
     tokio::spawn(keep_fresh(tls.clone(), key));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
-    if let Some(heartbeat) = meant.heartbeat {
-        let own = handle.clone();
-        tokio::spawn(heartbeat::keep_beating(heartbeat, move || queries::is_member(&own)));
-    }
+    start_heartbeat(meant.heartbeat, &handle);
     let served = tokio::spawn(listen::serve(listeners, router(app), security, ending));
     let ended = tokio::select! {
         done = async {
@@ -143,6 +140,14 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let _ = end.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
     ended
+}
+
+/// Says to a monitor that the node may act, if one is named.
+fn start_heartbeat(settings: Option<OutgoingHeartbeat>, handle: &Handle) {
+    if let Some(heartbeat) = settings {
+        let own = handle.clone();
+        tokio::spawn(heartbeat::keep_beating(heartbeat, move || queries::is_member(&own)));
+    }
 }
 
 /// Listens at this port, as the earlier program did, and on this socket.

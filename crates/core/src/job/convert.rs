@@ -65,6 +65,7 @@ impl JobParts {
             overlap: file.overlap,
             notify: file.notify,
             enabled: file.enabled,
+            labels: file.labels,
             description: file.description,
         })
     }
@@ -92,6 +93,7 @@ impl JobParts {
             overlap,
             notify,
             enabled,
+            labels,
             description,
         } = self;
         let mut file = JobFile {
@@ -116,6 +118,7 @@ impl JobParts {
             overlap: *overlap,
             notify: notify.clone(),
             enabled: *enabled,
+            labels: labels.clone(),
             description: description.clone(),
             ..JobFile::empty(name.clone())
         };

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_one, is_yes, one, yes};
 use super::{
-    CatchUp, Dataflow, Delivery, Http, Limits, Notify, Overlap, Placement, Pool, Priority, Program,
-    RESHARD_TIMEOUT, Retry, Work, written,
+    CatchUp, Dataflow, Delivery, Http, JobLabels, Limits, Notify, Overlap, Placement, Pool, Priority,
+    Program, RESHARD_TIMEOUT, Retry, Work, written,
 };
 use crate::ids::{CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, PoolName, WrittenName};
 use crate::labels::NodeSelector;
@@ -177,6 +177,9 @@ pub struct JobFile {
     /// Whether it is enabled. A disabled job has no owner and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
+    /// Labels, by which jobs are listed and switched together.
+    #[serde(default, skip_serializing_if = "JobLabels::is_empty")]
+    pub labels: JobLabels,
     /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -257,6 +260,7 @@ impl JobFile {
             overlap: Overlap::default(),
             notify: None,
             enabled: true,
+            labels: JobLabels::default(),
             description: String::new(),
         }
     }

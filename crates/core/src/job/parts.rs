@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::span_text::SpanText;
 use super::{
-    Backoff, CatchUp, Delivery, JobPlacement, JobSchedule, JobWork, Notify, Overlap, Pool, Priority, Retry,
-    SwitchPosition,
+    Backoff, CatchUp, Delivery, JobLabels, JobPlacement, JobSchedule, JobWork, Notify, Overlap, Pool,
+    Priority, Retry, SwitchPosition,
 };
 use crate::ids::JobName;
 use crate::labels::NodeSelector;
@@ -60,6 +60,8 @@ pub struct JobParts {
     pub notify: Option<Box<Notify>>,
     /// Whether it is enabled. A disabled job has no owner and never fires.
     pub enabled: bool,
+    /// Labels, by which jobs are listed and switched together.
+    pub labels: JobLabels,
     /// A description for people.
     pub description: String,
 }

@@ -271,6 +271,7 @@ fn job() -> JobFile {
             absent_after: "1h".into(),
         })),
         enabled: false,
+        labels: BTreeMap::from([("team".into(), "billing".into())]).try_into().expect("labels"),
         description: "d".into(),
     }
 }

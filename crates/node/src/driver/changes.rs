@@ -50,6 +50,7 @@ const PUBLIC_FIELDS: &[&str] = &[
     "retry",
     "overlap",
     "enabled",
+    "labels",
     "paused",
     "off",
     "beat",

@@ -212,8 +212,11 @@ impl HistoryQuery for RunFilter {
         // The runs of a fire are those between its name followed by `:` and its name followed by the next character.
         let ends = self.fire.as_ref().map(|fire| (format!("{fire}:"), format!("{fire};")));
         let jobs = self.namespace.as_ref().map(JobsOfNamespace::of);
+        // The node of an attempt is its name, or its name and its life: `n1@7`.
+        let lives = self.node.as_ref().map(|node| [node.to_string(), format!("{node}@"), format!("{node}A")]);
         for state in states {
-            let rows = link.rows(runs(link, self, (ends.as_ref(), jobs.as_ref()), state)).await?;
+            let texts = FilterTexts { ends: ends.as_ref(), jobs: jobs.as_ref(), lives: lives.as_ref() };
+            let rows = link.rows(runs(link, self, texts, state)).await?;
             found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
         }
         found.sort_by_key(|record| std::cmp::Reverse(record.seq));
@@ -238,10 +241,19 @@ async fn attempts(
     Ok(found)
 }
 
+/// The texts that a statement refers to.
+struct FilterTexts<'a> {
+    /// The bounds of the runs of a fire.
+    ends: Option<&'a (String, String)>,
+    jobs: Option<&'a JobsOfNamespace>,
+    /// A node's name, and the bounds of the names of its lives.
+    lives: Option<&'a [String; 3]>,
+}
+
 fn runs<'a>(
     link: &HistoryConnection,
     filter: &'a RunFilter,
-    (ends, jobs): (Option<&'a (String, String)>, Option<&'a JobsOfNamespace>),
+    FilterTexts { ends, jobs, lives }: FilterTexts<'a>,
     state: Option<AttemptState>,
 ) -> SqlStatement<'a> {
     let before = filter.before.map_or(i64::MAX, u64::cast_signed);
@@ -256,6 +268,19 @@ fn runs<'a>(
     if let Some((from, to)) = ends {
         asked =
             asked.then(" AND run >= ").with(SqlArg::Text(from)).then(" AND run < ").with(SqlArg::Text(to));
+    }
+    if let Some([name, from, to]) = lives {
+        asked = asked
+            .then(" AND (node = ")
+            .with(SqlArg::Text(name))
+            .then(" OR node >= ")
+            .with(SqlArg::Text(from));
+        asked = asked.then(" AND node < ").with(SqlArg::Text(to)).then(")");
+    }
+    for (condition, moment) in [(" AND due >= ", filter.since), (" AND due < ", filter.until)] {
+        if let Some(moment) = moment {
+            asked = asked.then(condition).with(SqlArg::Int(moment.0));
+        }
     }
     asked = match (state.map(number), &filter.job) {
         (None, _) => asked,

@@ -1,6 +1,6 @@
 //! The records and filters of history.
 
-use evenkeel_core::ids::{FireId, JobName, Namespace, RunId, Shard, Token};
+use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +122,15 @@ pub struct RunFilter {
     /// Only these attempts, whatever the other fields say; empty for all. A node of an older version refuses it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<(RunId, u32)>,
+    /// Only of this node. A node of an earlier version refuses this filter and the two that follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    /// Only of fires that are due at this moment or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Wall>,
+    /// Only of fires that are due before this moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Wall>,
     /// Only in one of these states; empty for all.
     pub states: Vec<AttemptState>,
     /// At most this many.
@@ -133,7 +142,18 @@ pub struct RunFilter {
 impl Default for RunFilter {
     fn default() -> Self {
         let (attempts, states) = (Vec::new(), Vec::new());
-        Self { job: None, namespace: None, fire: None, attempts, states, limit: 100, before: None }
+        Self {
+            job: None,
+            namespace: None,
+            fire: None,
+            attempts,
+            node: None,
+            since: None,
+            until: None,
+            states,
+            limit: 100,
+            before: None,
+        }
     }
 }
 

@@ -91,6 +91,11 @@ impl AuditedRequest {
         self.noted.store(0, Ordering::Relaxed);
     }
 
+    /// Marks the request as recorded.
+    pub(super) fn mark_noted(&self) {
+        self.noted.store(NOTED, Ordering::Relaxed);
+    }
+
     /// Marks the request as not received by the other node.
     pub(super) fn mark_unsent(&self) {
         self.noted.store(0, Ordering::Relaxed);

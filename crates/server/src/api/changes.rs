@@ -22,12 +22,12 @@ use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::route_docs::{RouteDocs, does};
 use super::{
-    ApiError, App, calendars, jobs, join, login, namespaces, nodes, precondition, runs, secrets, settings,
-    shards, tokens, unsealed, users,
+    ApiError, App, bulk, calendars, jobs, join, login, namespaces, nodes, precondition, runs, secrets,
+    settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
-    ApplyAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer, LayoutRow,
-    LoginLink, NewToken, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
+    ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
+    LayoutRow, LoginLink, NewToken, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
 };
 
 /// A change that the API offers.
@@ -108,6 +108,15 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         does("Makes the node that answers claim free jobs now")
             .may_have::<EmptyBody>()
             .answers::<ClaimAnswer>(),
+    ),
+    post(
+        "/api/v1/bulk/jobs/{verb}",
+        InPath(ObjectKind::Job),
+        operator(Scope::Body),
+        |m| on(m, bulk::switch),
+        does("Does something to many jobs, with an answer for each")
+            .body::<bulk::BulkBody>()
+            .answers::<BulkAnswer>(),
     ),
     put(
         "/api/v1/jobs/{name}",

@@ -28,6 +28,16 @@ impl ApiError {
         Self { status, code, message: message.into(), version: None }
     }
 
+    /// The kind of refusal.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The message, of which the error stays the owner.
+    pub(crate) fn text(&self) -> &str {
+        &self.message
+    }
+
     /// The message.
     pub(crate) fn message(self) -> String {
         self.message

@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RequestId};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
-use evenkeel_core::job::JobFile;
+use evenkeel_core::job::{JobFile, JobSelector};
 use evenkeel_core::principal::Role;
 use evenkeel_core::time::Wall;
 use schemars::JsonSchema;
@@ -48,6 +48,8 @@ pub(super) struct JobListQuery {
     /// Only what contains this text.
     #[serde(default)]
     find: String,
+    /// Only jobs whose labels meet all these conditions, as `team=billing|sales,!legacy`.
+    label: Option<String>,
     /// Only what is in this namespace.
     #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
@@ -100,7 +102,8 @@ pub(super) async fn list(
     let Query(page) = page?;
     let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
     namespaces::known(&app, page.namespace.as_ref())?;
-    let search = JobSearch { find: &page.find, namespace: page.namespace.as_ref() };
+    let labels = page.label.as_deref().map(str::parse::<JobSelector>).transpose()?;
+    let search = JobSearch { find: &page.find, labels: labels.as_ref(), namespace: page.namespace.as_ref() };
     Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search)))
 }
 

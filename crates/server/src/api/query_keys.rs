@@ -2,35 +2,33 @@
 //!
 //! A caller would believe that an ignored key has an effect: `apply?dry_run=true` would apply.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use axum::extract::{MatchedPath, Query, Request};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
+use super::changes::CHANGES;
+use super::reads::READS;
 
-/// The keys of each address that has any. All other addresses take none.
-const KEYS: &[(Method, &str, &[&str])] = &[
-    (Method::GET, "/", &["job", "find"]),
-    (Method::GET, "/login", &["code"]),
-    (Method::GET, "/api/v1/jobs", &["limit", "after", "find", "namespace"]),
-    (Method::GET, "/api/v1/jobs/{name}/next", &["n", "tz", "from"]),
-    (Method::GET, "/api/v1/jobs/{name}/logs", &["grep", "runs"]),
-    (Method::GET, "/api/v1/jobs/{name}/shards", &["fold"]),
-    (Method::POST, "/api/v1/jobs/{name}/{verb}", &["node"]),
-    (Method::GET, "/api/v1/calendars", &["namespace"]),
-    (Method::GET, "/api/v1/secrets", &["namespace"]),
-    (Method::GET, "/api/v1/runs", &["job", "state", "limit", "before", "namespace"]),
-    (Method::GET, "/api/v1/runs/running", &["namespace"]),
-    (Method::GET, "/api/v1/runs/{run}/logs", &["attempt", "offset", "follow", "grep", "download"]),
-    (Method::GET, "/api/v1/runs/{run}/wait", &["timeout"]),
-    (Method::GET, "/api/v1/nodes/balance", &["kill", "drain"]),
-    (Method::GET, "/api/v1/nodes/{name}/load", &["since", "limit"]),
-    (Method::GET, "/api/v1/cluster/view", &["as", "job", "after"]),
-    (Method::GET, "/api/v1/events", &["node", "kind", "since", "limit", "before", "namespace"]),
-    (Method::GET, "/api/v1/live", &["namespace"]),
-    (Method::GET, "/api/v1/audit", &["job", "node", "who", "since", "until", "limit", "before", "namespace"]),
-];
+/// The keys of pages. Those of the API are in its description.
+const PAGES: &[(&str, &[&str])] = &[("/", &["job", "find"]), ("/login", &["code"])];
+
+type KeysByPath = BTreeMap<&'static str, Vec<(Method, Vec<String>)>>;
+
+/// The keys of the addresses of the API, by path and method.
+static KEYS: LazyLock<KeysByPath> = LazyLock::new(|| {
+    let mut keys = KeysByPath::new();
+    let reads = READS.iter().map(|read| (Method::GET, read.path, read.docs));
+    let changes = CHANGES.iter().map(|change| (change.method.clone(), change.path, change.docs));
+    for (method, path, docs) in reads.chain(changes) {
+        keys.entry(path).or_default().push((method, docs.query_keys()));
+    }
+    keys
+});
 
 /// Refuses a request with a query key that its address does not know.
 pub(super) async fn known(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
@@ -39,16 +37,20 @@ pub(super) async fn known(path: Option<MatchedPath>, request: Request, next: Nex
     let known = keys(method, path);
     match Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
         Ok(Query(asked)) => match asked.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => unknown(key, known).into_response(),
+            Some((key, _)) => unknown(key, &known).into_response(),
             None => next.run(request).await,
         },
         Err(rejection) => ApiError::from(rejection).into_response(),
     }
 }
 
-fn keys(method: &Method, path: &str) -> &'static [&'static str] {
-    let row = KEYS.iter().find(|(of, known, _)| of == method && *known == path);
-    row.map_or(&[], |(_, _, keys)| *keys)
+fn keys<'a>(method: &Method, path: &str) -> Vec<&'a str> {
+    if let Some((_, keys)) = PAGES.iter().find(|(page, _)| *page == path && method == Method::GET) {
+        return keys.to_vec();
+    }
+    let of_path = KEYS.get(path).into_iter().flatten();
+    let of_method = of_path.filter(|(known, _)| known == method);
+    of_method.flat_map(|(_, keys)| keys.iter().map(String::as_str)).collect()
 }
 
 fn unknown(key: &str, known: &[&str]) -> ApiError {
@@ -66,12 +68,12 @@ mod tests {
 
     #[test]
     fn an_address_that_changes_something_knows_a_key_only_where_its_handler_reads_it() {
-        for change in super::super::changes::CHANGES {
+        for change in CHANGES {
             let known = keys(&change.method, change.path);
             let switches = change.path == "/api/v1/jobs/{name}/{verb}";
             assert_eq!(
                 known,
-                if switches { &["node"][..] } else { &[] },
+                if switches { vec!["node"] } else { Vec::new() },
                 "{} {}",
                 change.method,
                 change.path

@@ -8,7 +8,7 @@ use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
     App, audit, calendars, cluster, console_feed, events, explain, http_metrics, jobs, namespaces, nodes,
-    runs, search, secrets, settings, shards, tokens, unsealed, users,
+    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
     AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
@@ -114,8 +114,8 @@ pub(crate) const READS: &[ApiRead] = &[
     read(
         "/api/v1/runs",
         Scope::List,
-        || get(runs::list),
-        does("Lists runs, the latest first").query::<runs::RunListQuery>().answers::<RunPage>(),
+        || get(run_list::list),
+        does("Lists runs, the latest first").query::<run_list::RunListQuery>().answers::<RunPage>(),
     ),
     read(
         "/api/v1/runs/running",

@@ -33,6 +33,14 @@ pub(crate) const fn does(summary: &'static str) -> RouteDocs {
 }
 
 impl RouteDocs {
+    /// The query keys that it takes, in order.
+    pub(crate) fn query_keys(&self) -> Vec<String> {
+        let Some(query) = self.query else { return Vec::new() };
+        let schema = query(&mut SchemaGenerator::default());
+        let keys = schema.get("properties").and_then(serde_json::Value::as_object);
+        keys.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// It takes the fields of this type as query keys.
     pub(crate) const fn query<T: JsonSchema>(self) -> Self {
         Self { query: Some(T::json_schema), ..self }

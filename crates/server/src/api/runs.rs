@@ -8,8 +8,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use evenkeel::{AttemptState as RunState, RunFilter, RunRecord};
-use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, RunId, Shard};
+use evenkeel::{AttemptState as RunState, RunRecord};
+use evenkeel_core::ids::{Fire, FireId, Namespace, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::time::TimeSpan;
@@ -19,44 +19,22 @@ use serde::Deserialize;
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
 use super::error::done;
-use super::row_limit::row_limit;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
 use super::{
     ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, relay, running, waiting,
 };
 use crate::api_types::{
-    EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunPage, RunRow, RunningRow, WaitAnswer, moment,
+    EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer, moment,
 };
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
-use crate::queries::explain::WaitingRuns;
-use crate::{queries, request, text_input};
+use crate::{queries, request};
 
-/// The maximum and the default number of rows of a page.
-const PAGE_MAX: u32 = 1_000;
-const PAGE: u32 = 100;
 /// The maximum wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often to check whether a run has ended, if no change is reported.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunListQuery {
-    /// Only of this job.
-    #[schemars(with = "Option<String>")]
-    job: Option<JobName>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only runs in this state.
-    state: Option<String>,
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<u32>,
-    /// Only what is older: `before` of the page before.
-    before: Option<String>,
-}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,45 +71,6 @@ pub(super) struct WaitQuery {
     timeout: Option<TimeSpan>,
 }
 
-pub(super) async fn list(
-    State(app): State<App>,
-    page: Result<Query<RunListQuery>, QueryRejection>,
-) -> Result<Json<RunPage>, ApiError> {
-    let Query(page) = page?;
-    let states = page.state.as_deref().map(state).transpose()?;
-    let limit = row_limit("limit", page.limit, (PAGE, PAGE_MAX))?;
-    let from = page.before.as_deref().map(fanout::read).transpose()?;
-    // Waiting runs that no history has are beside the first page.
-    let is_first = from.is_none();
-    let waits = is_first && states.is_none_or(|state| state == RunState::Waiting);
-    let states = states.into_iter().collect();
-    let (job, namespace) = (page.job, page.namespace);
-    namespaces::known(&app, namespace.as_ref())?;
-    let filter =
-        RunFilter { job: job.clone(), namespace: namespace.clone(), states, limit, ..RunFilter::default() };
-    let fanout::MergedPage { rows, next, missing } = fanout::runs(&app, filter, from).await?;
-    let is_unknown = |job: &&JobName| is_first && rows.is_empty() && !queries::is_job(&app.handle, job);
-    if let Some(job) = job.as_ref().filter(is_unknown) {
-        return Err(jobs::unknown(&app.handle, job));
-    }
-    let mut found = if waits {
-        waiting::all(&app, job.as_ref(), namespace.as_ref()).await
-    } else {
-        WaitingRuns::default()
-    };
-    let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
-    found.rows.retain(|row| !known.contains(&row.run));
-    let cut = found.rows.len().saturating_sub(limit as usize);
-    found.rows.truncate(limit as usize);
-    Ok(Json(RunPage {
-        runs: rows.iter().map(queries::run_row).collect(),
-        waiting: found.rows,
-        waiting_more: found.more + cut,
-        before: next.as_ref().map(fanout::written),
-        missing: missing.iter().map(ToString::to_string).collect(),
-    }))
-}
-
 /// All running attempts, and their number.
 pub(super) async fn running(
     State(app): State<App>,
@@ -148,12 +87,6 @@ pub(super) async fn running(
         runs: found.attempts.iter().map(queries::run_row).collect(),
         missing: found.missing.iter().map(ToString::to_string).collect(),
     }))
-}
-
-fn state(text: &str) -> Result<RunState, ApiError> {
-    let known = text_input::one_of("state", text, &RunState::ALL.map(RunState::as_str));
-    let known = known.map_err(ApiError::invalid)?;
-    RunState::parse(known).ok_or_else(|| ApiError::internal(format!("{known} is listed and not read")))
 }
 
 pub(super) async fn show(

@@ -264,3 +264,32 @@ pub(crate) struct JoinTokenAnswer {
     /// Until when this node accepts it.
     pub(crate) until: String,
 }
+
+/// What became of each of many jobs.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct BulkAnswer {
+    /// One for each job.
+    pub(crate) items: Vec<BulkItem>,
+    /// To how many it was done.
+    pub(crate) done: usize,
+    /// How many were refused.
+    pub(crate) failed: usize,
+}
+
+/// What became of one of many jobs.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct BulkItem {
+    /// The job.
+    pub(crate) job: String,
+    /// Whether it was done.
+    pub(crate) done: bool,
+    /// The run that began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<String>,
+    /// The kind of refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<String>,
+    /// Why it was refused, and the fix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<String>,
+}

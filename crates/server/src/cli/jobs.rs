@@ -39,6 +39,9 @@ pub(crate) enum JobCommand {
         /// Only jobs with this text in their name, in either case
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         find: String,
+        /// Only jobs whose labels meet all these conditions, as team=billing|sales,!legacy
+        #[arg(short, long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
+        label: String,
         #[command(flatten)]
         within: ListedNamespaceArgs,
         #[command(flatten)]
@@ -183,7 +186,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             }
             super::apply::apply(&declared.jobs, &reach)
         }
-        JobCommand::List { find, within, reach } => list(&find, &within, &reach),
+        JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
         JobCommand::Show { job } => show(&job.resolve()),
         JobCommand::Logs { job, grep, runs, raw } => {
             let job = job.resolve();
@@ -233,24 +236,29 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     }
 }
 
-fn list(find: &str, within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {
-    let (jobs, elsewhere) = all(&reach.client()?, find, within)?;
-    let none = match find.is_empty() {
-        true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
-        false => format!("no job's name holds {find:?}"),
+fn list(
+    (find, label): (&str, &str),
+    within: &ListedNamespaceArgs,
+    reach: &ConnectArgs,
+) -> Result<(), CliError> {
+    let (jobs, elsewhere) = all(&reach.client()?, (find, label), within)?;
+    let none = match (find.is_empty(), label.is_empty()) {
+        (true, true) => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
+        (false, true) => format!("no job's name holds {find:?}"),
+        (_, false) => format!("no such job has labels that meet {label:?}"),
     };
     output::list(reach.output, &jobs, &none)?;
     within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
     Ok(())
 }
 
-/// The jobs of a namespace, or of all, whose names contain a text, and how many jobs are in other namespaces.
+/// The jobs of a namespace, or of all, whose names contain a text and whose labels meet conditions, and how many jobs are in other namespaces.
 ///
 /// # Errors
 /// No node answers, or the request is refused.
 pub(super) fn all(
     client: &ApiClient,
-    find: &str,
+    (find, label): (&str, &str),
     within: &ListedNamespaceArgs,
 ) -> Result<(Vec<JobRow>, usize), CliError> {
     let mut jobs = Vec::new();
@@ -258,6 +266,9 @@ pub(super) fn all(
     // A node of an earlier version does not have this query key.
     if !find.is_empty() {
         first.push_str(&format!("&find={}", escape(find)));
+    }
+    if !label.is_empty() {
+        first.push_str(&format!("&label={}", escape(label)));
     }
     let mut path = first.clone();
     loop {

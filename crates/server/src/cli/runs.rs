@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
+use super::values::when;
 use crate::api_types::{RunPage, RunRow, RunningRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
@@ -89,9 +90,18 @@ pub(crate) struct RunListArgs {
     /// Only runs of this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
-    #[arg(long, value_parser = state)]
-    state: Option<String>,
+    /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting; give several with commas or by repeating the flag
+    #[arg(long, value_parser = state, value_delimiter = ',')]
+    state: Vec<String>,
+    /// Only runs of this node
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Only runs of fires that are due from this moment on: RFC 3339, or a time before now such as 10m
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<String>,
+    /// Only runs of fires that are due before this moment, written likewise
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<String>,
     /// The maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
@@ -204,13 +214,22 @@ fn some(list: &RunListArgs) -> Result<(), CliError> {
     let (mut waiting, mut runs): (Vec<RunRow>, Vec<RunRow>) = (Vec::new(), Vec::new());
     let (mut before, mut more) = (None, 0);
     let limit = list.limit as usize;
+    let state = (!list.state.is_empty()).then(|| list.state.join(","));
     while runs.len() < limit {
         let mut path = format!("/runs?limit={}", (limit - runs.len()).min(1000));
         // A job's name says its namespace.
         if list.job.is_none() {
             path.push_str(&list.within.query());
         }
-        for (key, value) in [("job", &list.job), ("state", &list.state), ("before", &before)] {
+        let filters = [
+            ("job", &list.job),
+            ("state", &state),
+            ("node", &list.node),
+            ("since", &list.since),
+            ("until", &list.until),
+            ("before", &before),
+        ];
+        for (key, value) in filters {
             if let Some(value) = value {
                 path.push_str(&format!("&{key}={}", escape(value)));
             }
@@ -255,8 +274,11 @@ fn split_limit(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) 
 /// A message that no runs match.
 fn none(list: &RunListArgs) -> String {
     let of_job = list.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
-    if let Some(state) = &list.state {
-        return format!("no run{of_job} is {}", state.replace('_', " "));
+    if list.node.is_some() || list.since.is_some() || list.until.is_some() {
+        return format!("no such run{of_job}");
+    }
+    if !list.state.is_empty() {
+        return format!("no run{of_job} is {}", list.state.join(" or ").replace('_', " "));
     }
     let name = list.job.as_deref().unwrap_or("NAME");
     format!("no runs{of_job} yet: run one by hand with `evenkeel job run {name}`")

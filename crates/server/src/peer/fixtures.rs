@@ -87,6 +87,9 @@ fn questions() -> Vec<MessageFixture> {
         namespace: None,
         fire: None,
         attempts: Vec::new(),
+        node: None,
+        since: None,
+        until: None,
         states: vec![AttemptState::Lost],
         limit: 7,
         before: Some(9),
@@ -147,9 +150,12 @@ fn answers() -> Vec<MessageFixture> {
 /// The messages that were added later.
 fn later() -> Vec<MessageFixture> {
     let filter = RunFilter { attempts: vec![(run(), 2)], limit: 1, ..RunFilter::default() };
+    let node = Some("n1".parse().expect("a name"));
+    let narrow = RunFilter { node, since: Some(AT), until: Some(AT), limit: 1, ..RunFilter::default() };
     vec![
         line("runs by attempt", &PeerRunQuery { run: None, filter }),
         line("found more runs", &PeerHistoryPage { rows: vec![attempt()], next: Some(4) }),
+        line("runs of a node and a time", &PeerRunQuery { run: None, filter: narrow }),
     ]
 }
 

@@ -185,6 +185,7 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("job.notify.late_after", Span, "a span with its unit, as \"10m\""),
     ("job.notify.absent_after", Span, "a span with its unit, as \"3h\""),
     ("job.enabled", Flag, "true or false"),
+    ("job.labels", TextTable, "a table of texts, as { team = \"billing\" }"),
     ("job.description", Text, "a text"),
     (
         "calendar.name",

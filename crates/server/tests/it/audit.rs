@@ -104,6 +104,11 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("jobs/j/accept", r#"{"revision":1}"#, "unchanged"),
             ("jobs/nothing/accept", r#"{"revision":1}"#, "refused"),
         ]),
+        "POST /api/v1/bulk/jobs/{verb}" => all(&[
+            ("bulk/jobs/pause", r#"{"jobs":["j"]}"#, "applied"),
+            ("bulk/jobs/resume", r#"{"jobs":["j"]}"#, "applied"),
+            ("bulk/jobs/pause", "", "refused"),
+        ]),
         "PUT /api/v1/namespaces/{name}" => all(&[
             ("namespaces/team", r#"{"jobs_max":7}"#, "applied"),
             ("namespaces/team", r#"{"jobs_max":7}"#, "unchanged"),

@@ -20,6 +20,7 @@ mod drained;
 mod evenly;
 mod events;
 mod explain;
+mod filters;
 mod fires;
 mod forged;
 mod heads;

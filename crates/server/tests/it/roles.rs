@@ -63,6 +63,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
             json!({ "jobs": [{ "name": format!("{team}/new"), "command": ["/bin/true"] }] })
         }
         "/api/v1/jobs/{name}" => json!({ "name": format!("{team}/j"), "command": ["/bin/true"] }),
+        "/api/v1/bulk/jobs/{verb}" => json!({ "label": "x", "namespace": team }),
         "/api/v1/secrets/{name}" => json!({ "value": "a-new-secret" }),
         "/api/v1/calendars/{name}" => json!({ "name": format!("{team}/c"), "days": ["12-26"] }),
         _ => json!({}),

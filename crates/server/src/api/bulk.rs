@@ -1,0 +1,152 @@
+//! One verb on many jobs, with an answer for each of them.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use evenkeel::audit::{AuditAction, AuditOutcome};
+use evenkeel_core::ids::{JobName, Namespace};
+use evenkeel_core::input::{Command, CommandKind};
+use evenkeel_core::job::JobSelector;
+use evenkeel_core::principal::Role;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::audited::{AuditedRequest, find_verb};
+use super::demand::within;
+use super::error::{done, read_body};
+use super::known_caller::KnownCaller;
+use super::{ApiError, App, jobs, namespaces};
+use crate::api_types::{BulkAnswer, BulkItem};
+use crate::queries::{self, JobSearch};
+use crate::request;
+use crate::text_input::ReadTarget;
+
+/// The most jobs of one request.
+const JOBS_MAX: usize = 1_000;
+
+/// Which jobs: these, or all that a selector fits.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BulkBody {
+    /// The names of the jobs.
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    jobs: Option<Vec<JobName>>,
+    /// Conditions on labels, as `team=billing|sales,!legacy`, in place of names.
+    label: Option<String>,
+    /// The namespace of the jobs with these labels; without one, the whole cluster's.
+    #[schemars(with = "Option<String>")]
+    namespace: Option<Namespace>,
+    /// Whether to name the jobs only, and to do nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Does to each job what the verb says. Those that fail do not keep the others from it.
+pub(super) async fn switch(
+    State(app): State<App>,
+    caller: KnownCaller,
+    verb: Result<Path<String>, PathRejection>,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<BulkAnswer>, ApiError> {
+    let Path(verb) = verb?;
+    let body: BulkBody = read_body(&body, ReadTarget::Body)?;
+    let names = chosen(&app, &caller, &body)?;
+    // The verb is refused before anything is done.
+    let sample: JobName = "x".parse()?;
+    if verb != CommandKind::RUN.verb {
+        find_verb("job", &verb, Command::on_job(&sample, None), &[CommandKind::RUN])?;
+    }
+    let mut items = Vec::with_capacity(names.len());
+    for name in names {
+        let outcome = match may(&app, &caller, &name) {
+            Err(refused) if !body.dry_run => {
+                // The node records what reaches it.
+                let action = AuditAction::new(&verb, &format!("job {name}")).of_job(Some(name.clone()));
+                let (asker, why) = (asked.asker.clone(), refused.text().to_owned());
+                app.handle.log_decision(asker, action, AuditOutcome::Refused, why).await;
+                asked.mark_noted();
+                Err(refused)
+            }
+            Err(refused) => Err(refused),
+            Ok(()) if body.dry_run => Ok(None),
+            Ok(()) => one(&app, &asked, &name, &verb).await,
+        };
+        items.push(match outcome {
+            Ok(run) => BulkItem { job: name.to_string(), done: !body.dry_run, run, code: None, detail: None },
+            Err(refused) => {
+                let (code, detail) = (Some(refused.code().to_owned()), Some(refused.message()));
+                BulkItem { job: name.to_string(), done: false, run: None, code, detail }
+            }
+        });
+    }
+    let done = items.iter().filter(|item| item.done).count();
+    let failed = items.iter().filter(|item| item.code.is_some()).count();
+    Ok(Json(BulkAnswer { items, done, failed }))
+}
+
+/// The jobs that the body means, in the order of their names.
+fn chosen(app: &App, caller: &KnownCaller, body: &BulkBody) -> Result<Vec<JobName>, ApiError> {
+    let too_many =
+        || ApiError::invalid(format!("more than {JOBS_MAX} jobs are meant: do it in several requests"));
+    let names = match (&body.jobs, body.label.as_deref()) {
+        (Some(_), _) if body.namespace.is_some() => {
+            return Err(ApiError::invalid("namespace goes with label: names have their namespaces"));
+        }
+        (Some(names), None) => names.clone(),
+        (None, Some(text)) => {
+            let selector: JobSelector = text.parse()?;
+            if selector.is_empty() {
+                return Err(ApiError::invalid("label is empty: write a condition, as team=billing"));
+            }
+            match &body.namespace {
+                Some(namespace) => within(caller, Role::Operator, namespace.as_str())?,
+                None if caller.may_in_cluster(Role::Operator) => {}
+                None => return Err(ApiError::invalid("name the namespace of the jobs with these labels")),
+            }
+            namespaces::known(app, body.namespace.as_ref())?;
+            let search = JobSearch {
+                labels: Some(&selector),
+                namespace: body.namespace.as_ref(),
+                ..JobSearch::default()
+            };
+            let page = queries::jobs(&app.handle, None, JOBS_MAX, search);
+            if page.after.is_some() {
+                return Err(too_many());
+            }
+            page.jobs.iter().map(|job| job.name.parse()).collect::<Result<_, _>>()?
+        }
+        _ => {
+            return Err(ApiError::invalid(
+                "say either jobs, a list of names, or label, conditions on labels",
+            ));
+        }
+    };
+    if names.len() > JOBS_MAX { Err(too_many()) } else { Ok(names) }
+}
+
+/// Whether the caller may do it to this job, which exists.
+fn may(app: &App, caller: &KnownCaller, name: &JobName) -> Result<(), ApiError> {
+    within(caller, Role::Operator, name.namespace())?;
+    match queries::is_job(&app.handle, name) {
+        true => Ok(()),
+        false => Err(jobs::unknown(&app.handle, name)),
+    }
+}
+
+/// Does it to one job; returns the run that it began.
+async fn one(
+    app: &App,
+    asked: &AuditedRequest,
+    name: &JobName,
+    verb: &str,
+) -> Result<Option<String>, ApiError> {
+    if verb == CommandKind::RUN.verb {
+        let request = request::fresh()?.parse()?;
+        return Ok(Some(jobs::run_now(app, asked, name.clone(), None, request).await?.run));
+    }
+    let command = find_verb("job", verb, Command::on_job(name, None), &[])?;
+    done(asked.ask(app, command).await).map(|_| None)
+}
