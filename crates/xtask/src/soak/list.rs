@@ -96,6 +96,14 @@ pub(super) const PARTS: &[SoakPart] = &[
         steps: tests,
     },
     SoakPart {
+        name: "contract",
+        about: "schemathesis tries every address with each role, by the API's own description",
+        engines: false,
+        tests: true,
+        repeats: true,
+        steps: contract,
+    },
+    SoakPart {
         name: "login",
         about: "people log in by a provider from npm",
         engines: false,
@@ -302,9 +310,19 @@ fn ignored_tests(
         }
     };
     let provider = tools::login_provider_folder().display().to_string();
-    let cargo = cargo.with("REQUIRE", "all").with("EVENKEEL_TEST_OIDC", &provider);
+    let schemathesis = tools::schemathesis_folder().join("bin/schemathesis").display().to_string();
+    let cargo = cargo
+        .with("REQUIRE", "all")
+        .with("EVENKEEL_TEST_OIDC", &provider)
+        .with("EVENKEEL_TEST_SCHEMATHESIS", &schemathesis);
     let work = SoakWork::Cargo(cargo);
     SoakStep { part, label: format!("{package} {name}"), work, tests: Some((package, binary)) }
+}
+
+/// The API is tried by its own description.
+fn contract(round: &SoakRound) -> Vec<SoakStep> {
+    let run = TestSelection::Named("contract::");
+    vec![ignored_tests("contract", round, ("evenkeel-server", "it"), run)]
 }
 
 /// Each trial is a step: it needs the machine for itself, and takes minutes.
