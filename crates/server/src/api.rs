@@ -43,6 +43,7 @@ pub(crate) mod openapi;
 pub(crate) mod output;
 mod passwords;
 mod precondition;
+mod preview;
 mod principals;
 mod proxy_user;
 mod query_keys;

@@ -9,6 +9,7 @@ use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RequestId};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
 use evenkeel_core::job::{JobFile, JobSelector};
 use evenkeel_core::principal::Role;
+use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -152,16 +153,33 @@ pub(super) async fn next(
 ) -> Result<Json<NextFires>, ApiError> {
     let (Path(name), Query(ahead)) = (name?, ahead?);
     let schedule = queries::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
+    let NextFiresQuery { n, tz, from } = ahead;
+    listed(&name, schedule.as_ref(), FireListing { n, tz, from }).map(Json)
+}
+
+/// How many fires are listed, from when on, and in which zone as well.
+pub(super) struct FireListing {
+    pub(super) n: Option<usize>,
+    pub(super) tz: Option<String>,
+    pub(super) from: Option<String>,
+}
+
+/// The next fires of a schedule; none without one.
+pub(super) fn listed(
+    name: &JobName,
+    schedule: Option<&Schedule>,
+    ahead: FireListing,
+) -> Result<NextFires, ApiError> {
     let n = row_limit("n", ahead.n, (NEXT, NEXT_MAX))?;
     let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
-    let following = |after: &Wall| schedule.as_ref()?.next(*after);
+    let following = |after: &Wall| schedule?.next(*after);
     let fires: Vec<Wall> = std::iter::successors(following(&after), following).take(n).collect();
-    let notes = |due: &Wall| schedule.as_ref().map_or_else(Vec::new, |schedule| schedule.notes(*due));
+    let notes = |due: &Wall| schedule.map_or_else(Vec::new, |schedule| schedule.notes(*due));
     let notes = fires.iter().map(notes).map(|notes| notes.iter().map(|note| json!(note)).collect()).collect();
     let moments: Vec<String> = fires.into_iter().map(moment).collect();
     let zone = ahead.tz.map(|zone| zones::named(&zone)).transpose()?;
     let local = zone.map(|zone| moments.iter().map(|text| zones::rfc3339(text, &zone)).collect());
-    Ok(Json(NextFires { job: name.to_string(), next: moments, notes, local }))
+    Ok(NextFires { job: name.to_string(), next: moments, notes, local })
 }
 
 pub(super) async fn apply(

@@ -8,7 +8,7 @@ use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
     App, audit, calendars, cluster, console_feed, events, explain, http_metrics, jobs, namespaces, nodes,
-    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
+    preview, run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
     AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
@@ -78,6 +78,14 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Lists the shards of a job, and where they are")
             .query::<shards::ShardSwitchQuery>()
             .answers_either::<ShardPage<ShardRow>, ShardPage<ShardRangeRow>>(),
+    ),
+    read(
+        "/api/v1/preview",
+        Scope::List,
+        || get(preview::preview),
+        does("Lists the fires that a job with this schedule would have")
+            .query::<preview::PreviewQuery>()
+            .answers::<NextFires>(),
     ),
     read(
         "/api/v1/namespaces",

@@ -161,6 +161,7 @@ fn what_a_node_answers_is_described() {
         ("/jobs/j/explain", "/jobs/{name}/explain"),
         ("/jobs/s/shards", "/jobs/{name}/shards"),
         ("/jobs/s/shards?fold=true", "/jobs/{name}/shards"),
+        ("/preview?schedule=@daily&exclude_calendars=c&tz=Europe%2FParis", "/preview"),
         ("/namespaces", "/namespaces"),
         ("/namespaces/team-a", "/namespaces/{name}"),
         ("/calendars?namespace=default", "/calendars"),

@@ -1,4 +1,4 @@
-//! Jobs by their labels, one verb on many jobs, and runs by state, node and time.
+//! Jobs by their labels, one verb on many jobs, runs by state, node and time, and the fires of a schedule without a job.
 
 use serde_json::{Value, json};
 
@@ -159,4 +159,41 @@ fn runs_are_listed_by_several_states_by_node_and_by_time() {
     assert_eq!(listed(&["--since", "2020-01-01T00:00:00Z", "--until", "2020-01-02T00:00:00Z"]), 0);
     let wrong = node.cli(&["run", "list", "--state", "failed,odd"]);
     assert!(text(&wrong.stderr).contains("odd"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn a_schedule_is_previewed_with_calendars_and_notes_before_there_is_a_job() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let calendar = "[[calendar]]\nname = \"feast\"\ndays = [\"12-25\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], calendar).status.success());
+    let preview = |query: &str| {
+        let head = format!("GET /api/v1/preview?{query} HTTP/1.1\nHost: {}", node.address);
+        let (status, answer) = node.raw(&head, b"");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        (status, serde_json::from_str::<Value>(body).unwrap_or(Value::Null))
+    };
+    let (status, found) = preview(
+        "schedule=0+5+*+*+*&timezone=Europe%2FBerlin&n=2&from=2026-12-24T00:00:00Z&exclude_calendars=feast",
+    );
+    assert_eq!(
+        (status, &found["next"]),
+        (200, &json!(["2026-12-24T04:00:00.000Z", "2026-12-26T04:00:00.000Z"]))
+    );
+    // The hour that clocks skip.
+    let (status, found) =
+        preview("schedule=30+2+*+*+*&timezone=Europe%2FBerlin&n=1&from=2027-03-28T00:00:00Z");
+    assert!(status == 200 && !found["notes"][0].as_array().expect("notes").is_empty(), "{found}");
+    for (query, says) in [
+        ("", "schedule"),
+        ("schedule=0+25+*+*+*", "25"),
+        ("schedule=@daily&timezone=Mars", "Mars"),
+        ("schedule=@daily&exclude_calendars=absent", "no calendar absent"),
+        ("schedule=@daily&n=0", "n"),
+        ("schedule=@daily&jitter=soon", "jitter"),
+    ] {
+        let (status, refused) = preview(query);
+        let said = refused["detail"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && said.contains(says), "{query}: {status} {refused}");
+    }
 }

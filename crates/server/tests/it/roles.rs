@@ -75,7 +75,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         path if path.starts_with("/api/v1/namespaces/") => team.to_owned(),
         _ => "nothing".to_owned(),
     };
-    let lists = ["jobs", "calendars", "secrets", "runs", "runs/running", "events", "audit"]
+    let lists = ["jobs", "calendars", "secrets", "runs", "runs/running", "events", "audit", "preview"]
         .map(|list| format!("/api/v1/{list}"));
     let mut path = path
         .replace("{name}", &object)
@@ -84,6 +84,9 @@ fn filled(path: &str, team: &str) -> (String, String) {
         .replace("{verb}", if path.contains("shards") { "disable" } else { "pause" });
     if lists.contains(&path) {
         path.push_str(&format!("?namespace={team}"));
+    }
+    if path.contains("/preview") {
+        path.push_str("&schedule=@daily");
     }
     if path.ends_with("/logs") && path.contains("/jobs/") {
         path.push_str("?grep=x");
