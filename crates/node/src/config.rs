@@ -18,6 +18,7 @@ use crate::peers::{NoPeers, PeerRpc};
 use crate::retention::Retention;
 use crate::seal_key::NodeIdentity;
 use crate::secrets::SecretOpener;
+use crate::trace::TraceSink;
 
 /// The settings of a node. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone)]
@@ -77,6 +78,8 @@ pub struct Config {
     pub identity: Option<NodeIdentity>,
     /// How the node reaches other nodes; by default not at all: dispatched jobs start a bit later, nothing is probed.
     pub peers: Arc<dyn PeerRpc>,
+    /// Where the spans of fires and attempts go; `None` for nowhere. Runs get their trace context in any case.
+    pub traces: Option<Arc<dyn TraceSink>>,
 }
 
 /// A config is shown without the passwords in its addresses.
@@ -126,6 +129,7 @@ impl Config {
             retention: Retention::default(),
             identity: None,
             peers: Arc::new(NoPeers),
+            traces: None,
         }
     }
 

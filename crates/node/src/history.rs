@@ -37,10 +37,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::clock;
 use crate::metrics::NodeMetrics;
 use crate::retention::Retention;
+use crate::trace::TraceRecorder;
 
 pub(crate) use audit::{AuditDisposition, AuditEntry};
+pub(crate) use draft::shards_of;
 pub(crate) use entry::HistoryWrite;
 pub(crate) use event::HistoryEvent;
 pub(crate) use location::HistoryLocation;
@@ -58,6 +61,8 @@ pub(crate) struct History {
     done: oneshot::Receiver<()>,
     /// Counts what is put.
     metrics: Arc<NodeMetrics>,
+    /// Builds spans of what is put.
+    traces: TraceRecorder,
 }
 
 /// A handle that does not keep history open, for tasks that may write entries after history has ended.
@@ -126,7 +131,10 @@ impl History {
             })
             .map_err(|e| e.to_string())?;
         ready.await.map_err(|_| "its thread ended unexpectedly: see the log".to_owned())??;
-        Ok((Self { queue, progress, done, metrics: Arc::default() }, reader))
+        Ok((
+            Self { queue, progress, done, metrics: Arc::default(), traces: TraceRecorder::default() },
+            reader,
+        ))
     }
 
     /// Counts from now on in these metrics.
@@ -134,9 +142,15 @@ impl History {
         Self { metrics, ..self }
     }
 
+    /// Builds spans from now on with this recorder.
+    pub(crate) fn traced_by(self, traces: TraceRecorder) -> Self {
+        Self { traces, ..self }
+    }
+
     /// Queues an entry; it becomes durable a little later.
     pub(crate) fn put(&self, entry: HistoryWrite) {
         self.metrics.recorded(&entry);
+        self.traces.recorded(&entry, || clock::now().wall);
         self.progress.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
@@ -154,6 +168,11 @@ impl History {
     /// Waits until everything queued so far is durable, at most this long. Returns whether it is.
     pub(crate) async fn settle(&self, bound: Duration) -> bool {
         self.progress.settle(bound).await
+    }
+
+    /// Lets the receiver of spans send what it has, for this long at most.
+    pub(crate) async fn flush_traces(&self, bound: Duration) {
+        self.traces.flush(bound).await;
     }
 
     /// Waits until everything queued is durable, at most this long.

@@ -24,6 +24,7 @@
 //! - `history`: the outcome of every attempt. `logs`: the output of commands and the answers of servers.
 //! - [`audit`]: who requested which change.
 //! - `metrics`: what a node measures for monitoring systems.
+//! - `trace`: a trace of each fire, by OpenTelemetry's terms.
 //! - `notify`: sends notifications about the node and its jobs.
 //! - [`diagnose`]: checks a registry. [`backup`]: backs up, restores and migrates registry data.
 //! - [`mod@bench`]: the parts of benchmarks.
@@ -57,6 +58,7 @@ mod request;
 mod retention;
 mod seal_key;
 mod secrets;
+mod trace;
 
 pub use evenkeel_core as core;
 
@@ -78,6 +80,7 @@ pub use published_loads::NodeLoads;
 pub use retention::Retention;
 pub use seal_key::{NodeIdentity, SealKey, SealKeys};
 pub use secrets::SecretOpener;
+pub use trace::{FinishedSpan, SpanId, SpanValue, TraceContext, TraceId, TraceSink};
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

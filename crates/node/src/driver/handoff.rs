@@ -28,6 +28,8 @@ use crate::upgrade::HandoffState;
 const GUARD_PATIENCE: Duration = Duration::from_secs(2);
 /// How long history may take to write what is queued.
 const HISTORY_PATIENCE: Duration = Duration::from_secs(2);
+/// The time for the receiver of spans to send what it has.
+const TRACES_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the new program may take to describe itself once more, while the node pauses.
 const CHECK: Duration = Duration::from_secs(1);
 /// How long the node's trust must still last: the new program has to renew the lease within it.
@@ -120,6 +122,7 @@ impl Driver {
         if !self.runs.inside().is_empty() || !self.history.settle(HISTORY_PATIENCE).await {
             return "the history has not taken what it was given: see its disk or its server".to_owned();
         }
+        self.history.flush_traces(TRACES_PATIENCE).await;
         let baton = {
             let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
             node.handoff(clock::now().mono)

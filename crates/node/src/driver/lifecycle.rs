@@ -3,6 +3,7 @@
 //! The thread also has a runtime of its own, so that functions which block the embedder's threads never delay the
 //! renewal of a lease.
 
+mod opened_history;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -46,14 +47,16 @@ use crate::executors::Executors;
 use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor, ItemCounts, StreamEndCheck};
 use crate::guard::{self, GuardClient, GuardConnection, GuardHandoff, GuardPipes};
 use crate::handle::{Handle, HandleState};
-use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
+use crate::history::History;
 use crate::logs::{LogLimits, Logs};
 use crate::metrics::NodeMetrics;
 use crate::notify::{Notifier, Notifiers};
 use crate::published_loads::PublishedLoads;
 use crate::request::HandleRequest;
 use crate::secrets::NodeSecrets;
+use crate::trace::ids::RunEnvironment;
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
+use opened_history::{open_history, run_environment};
 use tasks::{run_background, tidy, watch_changes};
 
 /// The shortest term of a lease.
@@ -171,9 +174,9 @@ impl DriverLifecycle {
         let (name, url) = (config.name.clone(), evenkeel_registry::redacted(&config.registry));
         let (baton, runs, kept) = unpack_handoff(passed, &name, &url);
         let (changed, (told_by, told)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
-        let (place, shares_history) = history_location(&config, &folder)?;
         let metrics = Arc::new(NodeMetrics::new(registry.facts().engine));
-        let (history, reader) = open_history(place, &config, told_by, (&changed, &metrics)).await?;
+        let environment = run_environment(&name, &folder);
+        let past = open_history((&config, &folder), told_by, (&changed, &metrics), &environment).await?;
         let (logs, (news_from, news)) = (Logs::new(folder.path().join("logs")), mpsc::unbounded_channel());
         // The old life's runs end before its member is removed: the next node starts none beside them (law 8).
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
@@ -181,11 +184,11 @@ impl DriverLifecycle {
         let ((to_node, asked), (stopped_by, stopped)) = (mpsc::channel(REQUESTS_MAX), watch::channel(None));
         let ((inbox, sender), (joined_by, joined)) =
             (Inbox::new(news, told, asked, metrics.clone()), watch::channel(None));
-        let functions = functions(&config, places.functions, &node, &news_from, &to_node);
-        let executor = executor((&config, &node), functions, orders, &logs, &news_from);
+        let functions = functions((&config, &environment), places.functions, &node, &news_from, &to_node);
+        let executor = executor((&config, &node), (functions, environment), orders, &logs, &news_from);
         let heartbeats = Heartbeats::new(&config, &registry.facts());
-        let notifiers = start_notifiers(config.notify, &name, &history)?;
-        let (watch, late) = OverdueWatch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
+        let notifiers = start_notifiers(config.notify, &name, &past.writer)?;
+        let (watch, late) = OverdueWatch::new(name.clone(), node.clone(), &to_node, &past.writer, &notifiers);
         let driver = Driver {
             node: node.clone(),
             registry: registry.clone(),
@@ -198,7 +201,7 @@ impl DriverLifecycle {
             executor,
             peers: DriverPeers(config.peers),
             runs: RunTracker::new(name.clone()).resume(runs),
-            history,
+            history: past.writer,
             changed: changed.clone(),
             pending_answers: BTreeMap::new(),
             pending_audit: PendingAudit::new(name.clone(), life_id()?),
@@ -222,9 +225,9 @@ impl DriverLifecycle {
             facts: registry.facts(),
             node,
             requests: to_node,
-            history: reader,
+            history: past.reader,
             metrics,
-            shares_history,
+            shares_history: past.is_shared,
             logs,
             secrets: driver.executor.secrets(),
             loads: PublishedLoads::default(),
@@ -289,17 +292,9 @@ fn build_node(settings: Settings, baton: Option<NodeHandoff>) -> Arc<RwLock<Node
     }))
 }
 
-/// The location of history, and whether other nodes write there too.
-fn history_location(config: &Config, folder: &DataFolder) -> Result<(HistoryLocation, bool), OpenError> {
-    let place = HistoryLocation::of(config.history.as_deref(), &config.registry, folder.path())
-        .map_err(OpenError::Setting)?;
-    let shared = place.is_shared() || shares_host(config);
-    Ok((place, shared))
-}
-
 /// The executor of functions, which also reports their item counts to the node.
 fn functions(
-    config: &Config,
+    (config, environment): (&Config, &RunEnvironment),
     run_on: Runtime,
     node: &Arc<RwLock<Node>>,
     news: &mpsc::UnboundedSender<ExecutorEvent>,
@@ -307,14 +302,14 @@ fn functions(
 ) -> FunctionExecutor {
     let counts = Arc::new(ItemCounts::default());
     tokio::spawn(counts.clone().report(to_node.downgrade()));
-    let (functions, name) = (config.functions.clone(), config.name.clone());
-    FunctionExecutor::new(functions, name, run_on, (counts, ends_stream(node)), news.clone())
+    let (functions, environment) = (config.functions.clone(), environment.clone());
+    FunctionExecutor::new(functions, environment, run_on, (counts, ends_stream(node)), news.clone())
 }
 
 /// All executors of the node.
 fn executor(
     (config, node): (&Config, &Arc<RwLock<Node>>),
-    functions: FunctionExecutor,
+    (functions, environment): (FunctionExecutor, RunEnvironment),
     orders: Option<GuardSender>,
     logs: &Logs,
     news: &mpsc::UnboundedSender<ExecutorEvent>,
@@ -322,11 +317,11 @@ fn executor(
     let bounds = LogLimits { keep: config.retention.output, rate: config.retention.output_rate };
     let secrets = NodeSecrets::new(config.secrets.clone(), config.secret_opener.clone(), node);
     Executors {
-        http: HttpExecutor::new(config, secrets.clone(), logs.clone(), news.clone()),
+        http: HttpExecutor::new(config, environment.clone(), secrets.clone(), logs.clone(), news.clone()),
         functions,
         commands: CommandExecutor::new(
             orders,
-            config.name.clone(),
+            environment,
             (logs.clone(), bounds),
             (config.commands.clone(), secrets),
             news.clone(),
@@ -405,23 +400,6 @@ async fn open_registry(
         cluster::check(&registry, &url, &folder, (config.identity.as_ref(), config.term(&registry.facts())))
             .await?;
     Ok((folder, registry, generation))
-}
-
-/// Whether the cluster's nodes share a host and the settings name no history.
-fn shares_host(config: &Config) -> bool {
-    config.history.is_none() && config.registry.starts_with("sqlite:")
-}
-
-async fn open_history(
-    place: HistoryLocation,
-    config: &Config,
-    told_by: mpsc::UnboundedSender<HistoryEvent>,
-    (changed, metrics): (&Arc<Notify>, &Arc<NodeMetrics>),
-) -> Result<(History, HistoryReader), OpenError> {
-    let url = place.to_string();
-    let opened = History::open(place, config.name.as_str(), config.retention, told_by, changed.clone()).await;
-    let (history, reader) = opened.map_err(|error| OpenError::History { url, error })?;
-    Ok((history.counted_in(metrics.clone()), reader))
 }
 
 fn settings(

@@ -1,7 +1,8 @@
 //! Executes commands through the guard process.
 
 use evenkeel_core::effect::{Run, StopReason};
-use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::ids::RunId;
+use evenkeel_core::job::LaunchSettings;
 use evenkeel_core::time::Millis;
 use tokio::sync::mpsc;
 
@@ -10,12 +11,13 @@ use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec, MemberRemoval};
 use crate::logs::{LogLimits, Logs};
 use crate::secrets::NodeSecrets;
+use crate::trace::ids::{RunEnvironment, TRACEPARENT};
 
 /// The executor of commands.
 pub(crate) struct CommandExecutor {
     /// `None` when this program cannot be its own guard.
     guard: Option<mpsc::UnboundedSender<GuardRequest>>,
-    node: NodeName,
+    environment: RunEnvironment,
     logs: Logs,
     bounds: LogLimits,
     policy: CommandPolicy,
@@ -26,12 +28,12 @@ pub(crate) struct CommandExecutor {
 impl CommandExecutor {
     pub(crate) fn new(
         orders: Option<mpsc::UnboundedSender<GuardRequest>>,
-        node: NodeName,
+        environment: RunEnvironment,
         (logs, bounds): (Logs, LogLimits),
         (policy, secrets): (CommandPolicy, NodeSecrets),
         news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
-        Self { guard: orders, node, logs, bounds, policy, secrets, events: news }
+        Self { guard: orders, environment, logs, bounds, policy, secrets, events: news }
     }
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
@@ -44,7 +46,10 @@ impl CommandExecutor {
             let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
             return;
         }
-        let environment = run.environment(&self.node);
+        let mut environment = self.environment.of(&run);
+        if has_variable(&run.setting, TRACEPARENT) {
+            environment.remove(TRACEPARENT);
+        }
         let launch = LaunchSpec {
             argv,
             environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
@@ -90,5 +95,37 @@ impl CommandExecutor {
         if let Some(orders) = &self.guard {
             let _ = orders.send(order);
         }
+    }
+}
+
+/// Whether the job gives its command this variable.
+fn has_variable(setting: &LaunchSettings, name: &str) -> bool {
+    let secrets = setting.secrets.as_deref();
+    setting.environment.contains_key(name)
+        || setting.inherit.iter().any(|known| known == name)
+        || secrets
+            .is_some_and(|secrets| secrets.variables.contains_key(name) || secrets.files.contains_key(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::job::CommandSecrets;
+
+    use super::*;
+
+    #[test]
+    fn a_job_may_give_its_command_another_trace_context() {
+        let mut setting = LaunchSettings::default();
+        assert!(!has_variable(&setting, TRACEPARENT));
+        setting.inherit = vec!["TRACEPARENT".to_owned()];
+        assert!(has_variable(&setting, TRACEPARENT));
+        setting.inherit.clear();
+        let mut secrets = CommandSecrets::default();
+        secrets.files.insert("TRACEPARENT".to_owned(), "s".to_owned());
+        setting.secrets = Some(Box::new(secrets));
+        assert!(has_variable(&setting, TRACEPARENT));
+        setting.secrets = None;
+        setting.environment.insert("TRACEPARENT".to_owned(), String::new());
+        assert!(has_variable(&setting, TRACEPARENT));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_core::effect::{Run, StopReason};
-use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::ids::RunId;
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::time::{Millis, Mono};
 use tokio::sync::{Notify, mpsc};
@@ -18,6 +18,8 @@ use super::dataflow::{DataflowTask, FetchOutput, StreamEndCheck};
 use super::report::EndReporter;
 use crate::clock;
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
+use crate::trace::TraceContext;
+use crate::trace::ids::RunEnvironment;
 
 /// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
 const GRACE: Millis = Millis::secs(2);
@@ -141,7 +143,7 @@ pub struct RunContext(Arc<FunctionRun>);
 #[derive(Debug)]
 struct FunctionRun {
     run: Run,
-    node: NodeName,
+    environment: RunEnvironment,
     /// Why it should stop; the first reason counts.
     stop: OnceLock<StopReason>,
     stopping: Notify,
@@ -166,7 +168,13 @@ impl RunContext {
     /// The same facts as the environment variables of a command.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<&'static str, String> {
-        self.0.run.environment(&self.0.node)
+        self.0.environment.of(&self.0.run)
+    }
+
+    /// The trace context of the attempt, for spans of the function: its span is their parent.
+    #[must_use]
+    pub fn trace(&self) -> TraceContext {
+        self.0.environment.context(&self.0.run)
     }
 
     /// Why the function should stop now; `None` while it may continue.
@@ -195,7 +203,7 @@ impl RunContext {
 /// The executor of functions.
 pub(crate) struct FunctionExecutor {
     functions: Functions,
-    node: NodeName,
+    environment: RunEnvironment,
     /// The embedder's runtime, where functions run, so that they never delay the node.
     runtime: tokio::runtime::Handle,
     running: BTreeMap<RunId, Arc<FunctionRun>>,
@@ -221,7 +229,7 @@ struct FunctionStart {
 impl FunctionExecutor {
     pub(crate) fn new(
         functions: Functions,
-        node: NodeName,
+        environment: RunEnvironment,
         runtime: tokio::runtime::Handle,
         (counts, ends): (Arc<ItemCounts>, StreamEndCheck),
         news: mpsc::UnboundedSender<ExecutorEvent>,
@@ -232,7 +240,7 @@ impl FunctionExecutor {
         let starting = Vec::new();
         Self {
             functions,
-            node,
+            environment,
             runtime,
             running: under_way,
             trusted_until,
@@ -282,7 +290,7 @@ impl FunctionExecutor {
         let report = EndReporter::new(self.events.clone(), &run, GONE);
         let under_way = Arc::new(FunctionRun {
             run,
-            node: self.node.clone(),
+            environment: self.environment.clone(),
             stop: OnceLock::new(),
             stopping: Notify::new(),
             trusted_until: self.trusted_until.clone(),

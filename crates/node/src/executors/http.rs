@@ -18,7 +18,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use evenkeel_core::effect::{Run, StopReason};
-use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::ids::RunId;
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Http;
 use evenkeel_core::job::http::HTTP_TIMEOUT;
@@ -32,6 +32,8 @@ use crate::config::Config;
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::logs::{LogLimits, LogWriter, Logs};
 use crate::secrets::NodeSecrets;
+use crate::trace::TraceContext;
+use crate::trace::ids::RunEnvironment;
 use connect::HttpContext;
 use egress::EgressPolicy;
 use exchange::HttpCall;
@@ -45,7 +47,7 @@ const DROPPED: &str = "the request was dropped; the server may go on with what i
 
 /// The executor of HTTP requests.
 pub(crate) struct HttpExecutor {
-    node: NodeName,
+    environment: RunEnvironment,
     logs: Logs,
     keep: u64,
     events: mpsc::UnboundedSender<ExecutorEvent>,
@@ -80,12 +82,13 @@ impl HttpWorker {
 impl HttpExecutor {
     pub(crate) fn new(
         config: &Config,
+        environment: RunEnvironment,
         secrets: NodeSecrets,
         logs: Logs,
         news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
         Self {
-            node: config.name.clone(),
+            environment,
             logs,
             keep: config.retention.output,
             events: news,
@@ -138,11 +141,8 @@ impl HttpExecutor {
             stopped,
             trusted_until: self.trusted_until.clone(),
             context: self.context.clone(),
-            call: HttpCall {
-                facts: run.environment(&self.node),
-                http,
-                secrets: self.secrets.of(&run.id.job),
-            },
+            call: HttpCall { facts: self.environment.of(&run), http, secrets: self.secrets.of(&run.id.job) },
+            trace: self.environment.context(&run),
             run,
         };
         worker.runtime.spawn(task.execute());
@@ -153,6 +153,7 @@ impl HttpExecutor {
 /// One request, from its start to its end.
 struct HttpTask {
     run: Run,
+    trace: TraceContext,
     call: HttpCall,
     log: (Logs, u64),
     events: mpsc::UnboundedSender<ExecutorEvent>,
@@ -163,8 +164,16 @@ struct HttpTask {
 
 impl HttpTask {
     async fn execute(self) {
-        let Self { run, call, log: (logs, keep), events: news, stopped, trusted_until, context: reach } =
-            self;
+        let Self {
+            run,
+            trace,
+            call,
+            log: (logs, keep),
+            events: news,
+            stopped,
+            trusted_until,
+            context: reach,
+        } = self;
         // Checked last, right before anything is sent: the task may have waited long for its turn (law 2).
         if clock::now().mono >= run.not_after {
             let _ = news.send(ExecutorEvent::NotStarted { run: run.id.clone(), attempt: run.attempt });
@@ -173,7 +182,10 @@ impl HttpTask {
         let mut report = EndReporter::new(news, &run, "the request panicked");
         let path = logs.path(&run.id, run.attempt);
         let mut log = LogWriter::new(&path, LogLimits { keep, rate: None }, |e| {
-            tracing::warn!("no answer is kept in {}: {e}", path.display());
+            tracing::warn!(
+                run = %run.id, trace_id = %trace.trace, span_id = %trace.span,
+                "no answer is kept in {}: {e}", path.display()
+            );
         });
         let limit = run.timeout.unwrap_or(HTTP_TIMEOUT);
         let (ended, reason) = tokio::select! {

@@ -252,7 +252,7 @@ fn merge(known: &mut RunRecord, said: &RunRecord) {
 }
 
 /// The shards of a verdict: it may cover many shards of one fire, and each is a run.
-pub(super) fn shards_of(verdict: &Verdict) -> impl Iterator<Item = Shard> {
+pub(crate) fn shards_of(verdict: &Verdict) -> impl Iterator<Item = Shard> {
     let own = verdict.shards.is_empty().then_some(verdict.run.shard);
     verdict.shards.iter().chain(own)
 }

@@ -84,6 +84,9 @@ async fn a_function_runs_on_each_second_and_history_tells() {
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let functions = Functions::new().add("tell", move |run: RunContext| {
         let told = told.clone();
+        let context = run.trace().traceparent();
+        assert_eq!(run.environment().get("TRACEPARENT"), Some(&context));
+        assert!(context.starts_with("00-") && context.ends_with("-01"), "{context}");
         async move { told.send(run.run().clone()).map_err(|_| "nobody listens") }
     });
     let (node, _data) = node(functions).await;

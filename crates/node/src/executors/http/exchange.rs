@@ -18,6 +18,7 @@ use url::Url;
 use super::connect::{HttpContext, connect, shown};
 use crate::logs::LogWriter;
 use crate::secrets::{SecretReader, SecretText};
+use crate::trace::ids::TRACEPARENT;
 
 /// The longest head of an answer, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
@@ -103,6 +104,11 @@ impl Hop {
         if !body.is_empty() {
             let text = HeaderValue::from_static("text/plain; charset=utf-8");
             headers.insert(header::CONTENT_TYPE, text);
+        }
+        // Before those of the job, which may name another trace.
+        if let Some(context) = call.facts.get(TRACEPARENT) {
+            let value = HeaderValue::from_str(context).map_err(|e| format!("{TRACEPARENT}: {e}"))?;
+            headers.insert(HeaderName::from_static("traceparent"), value);
         }
         for (name, value) in &http.headers {
             let wrong = |e: &dyn Error| format!("http.headers, {name}: {e}");

@@ -8,6 +8,7 @@ use evenkeel_core::job::{LaunchSettings, Priority};
 use evenkeel_core::time::Wall;
 
 use super::*;
+use crate::trace::ids::TraceIds;
 
 fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
     let http = Box::new(Http::new(&format!("http://{address}/")));
@@ -35,7 +36,8 @@ fn runs(folder: &std::path::Path) -> (HttpExecutor, mpsc::UnboundedReceiver<Exec
     let (tell, news) = mpsc::unbounded_channel();
     let mut config = Config::new("a".parse().unwrap(), "memory:", folder);
     config.http_allow = vec!["127.0.0.1".parse().unwrap()];
-    (HttpExecutor::new(&config, NodeSecrets::default(), Logs::new(folder.into()), tell), news)
+    let environment = RunEnvironment::new(config.name.clone(), TraceIds::new(""));
+    (HttpExecutor::new(&config, environment, NodeSecrets::default(), Logs::new(folder.into()), tell), news)
 }
 
 fn trust(until: Mono) -> TrustDeadline {
