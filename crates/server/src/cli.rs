@@ -40,6 +40,7 @@ use evenkeel_core::ids::Namespace;
 use serde_json::json;
 
 use crate::exit::{CliError, ExitKind};
+use crate::logging;
 use crate::output::{self, OutputFormat};
 pub(crate) use events::kind as event_kind;
 
@@ -250,7 +251,10 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
 }
 
 fn report_error(failure: &CliError) -> ExitCode {
-    if !failure.message.is_empty() && output::chosen() == OutputFormat::Json {
+    if logging::is_json() {
+        let (code, exit) = (failure.exit.name(), failure.exit as u8);
+        tracing::error!(code, exit, "{failure}");
+    } else if !failure.message.is_empty() && output::chosen() == OutputFormat::Json {
         let (code, exit) = (failure.exit.name(), failure.exit as u8);
         eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
     } else if !failure.message.is_empty() {

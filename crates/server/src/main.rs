@@ -25,6 +25,7 @@ mod kubernetes;
 mod listen;
 mod local_time;
 mod log_dedup;
+mod logging;
 mod oidc;
 mod output;
 mod peer;

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::exit::CliError;
 use crate::key::KeyFile;
+use crate::logging::LogFormat;
 use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
@@ -191,6 +192,9 @@ pub(crate) struct SettingsArgs {
     /// Whether commands can gain no privileges by programs such as sudo: on or off; on by default
     #[arg(long, value_name = "WHEN", env = "EVENKEEL_NO_NEW_PRIVILEGES")]
     pub(crate) no_new_privileges: Option<String>,
+    /// The format of the log: text or json; text by default
+    #[arg(long, value_name = "FORMAT", env = "EVENKEEL_LOG_FORMAT")]
+    pub(crate) log_format: Option<String>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -340,9 +344,20 @@ impl SettingsArgs {
             command_users: given(self.command_users, below.command_users),
             command_umask: self.command_umask.or(below.command_umask),
             no_new_privileges: self.no_new_privileges.or(below.no_new_privileges),
+            log_format: self.log_format.or(below.log_format),
             notify: given(self.notify, below.notify),
             heartbeat: self.heartbeat.or(below.heartbeat),
         }
+    }
+
+    /// The format of the log.
+    ///
+    /// # Errors
+    /// There is no such format; the text has the fix.
+    pub(crate) fn log_format(&self) -> Result<LogFormat, CliError> {
+        let words = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        let word = self.log_format.as_deref().filter(|word| !word.is_empty());
+        choice("--log-format", word, words, LogFormat::Text)
     }
 
     /// How much of output and of the audit log is kept.

@@ -24,6 +24,7 @@ use evenkeel_core::job::RunLimitValues;
 use evenkeel_core::time::Mono;
 use rustix::process::{Pid, Signal};
 
+use super::report::report;
 use crate::clock;
 use folder::{CgroupFolder, wanted};
 use members::{PROCS, TASKS, in_dir, inside, is_empty, kill, members, remove};
@@ -173,7 +174,7 @@ impl Cgroups {
                     made.add(dir, folder, totals);
                     self.leave(made);
                     if wanted.is_empty() {
-                        eprintln!("evenkeel guard: a run gets no cgroup: {e}");
+                        report(format_args!("a run gets no cgroup: {e}"));
                         return Ok(None);
                     }
                     return Err(format!("limits.together cannot be set: {e}"));

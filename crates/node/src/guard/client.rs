@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::cgroup::{self, CgroupMounts};
 use super::handoff::{GuardHandoff, GuardProcess, GuardTransfer};
 use super::preparing::{PreparedStart, PreparingStarts};
+use super::report::format_variable;
 use super::role::{LOCK, NO_CGROUPS, ROLE};
 use super::starts::{StartDecision, StartQueue};
 use super::wire::{AttemptId, DATA, GuardEvent, GuardRequest, LaunchSpec, LineReader, to_line};
@@ -60,6 +61,7 @@ impl GuardConnection {
             .arg(data)
             .args((!cgroups).then_some(NO_CGROUPS))
             .env(ROLE, "guard")
+            .envs(format_variable())
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

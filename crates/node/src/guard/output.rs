@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
 
+use super::report::report;
 use crate::logs::{LogLimits, LogWriter};
 use crate::secrets::SecretText;
 
@@ -27,7 +28,7 @@ impl RunOutput {
         secrets: impl Iterator<Item = &'a SecretText>,
     ) -> Self {
         let mut log = LogWriter::new(path, bounds, |e| {
-            eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
+            report(format_args!("no output is kept in {}: {e}", path.display()));
         });
         log.mask(secrets);
         Self { pipe: Some(pipe), log }

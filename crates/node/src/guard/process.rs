@@ -24,6 +24,7 @@ use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
 use super::removal::{MemberRemoval, ParentProcess};
+use super::report::report;
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::secret_files::SecretFolders;
 use super::shim::{self, ShimOrder, ShimSource};
@@ -43,7 +44,7 @@ const TIDY_AGAIN: Millis = Millis::secs(1);
 /// Guards until the node and its runs are gone. Returns the exit code.
 pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
     let Some(data) = told.next() else {
-        eprintln!("evenkeel guard: started without a data folder");
+        report(format_args!("started without a data folder"));
         return 2;
     };
     let guarded = alone().and_then(|()| lock(data.as_ref())).and_then(|lock| {
@@ -59,7 +60,7 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
     match guarded {
         Ok(()) => 0,
         Err(e) => {
-            eprintln!("evenkeel guard: {e}");
+            report(format_args!("{e}"));
             1
         }
     }
@@ -349,7 +350,7 @@ impl GuardSupervisor {
                     match order {
                         Ok(order) => self.follow(order),
                         // Not its text, in which there may be secrets.
-                        Err(e) => eprintln!("evenkeel guard: an order cannot be read: {:?}", e.classify()),
+                        Err(e) => report(format_args!("an order cannot be read: {:?}", e.classify())),
                     }
                 }
             }
@@ -364,9 +365,9 @@ impl GuardSupervisor {
             // A heartbeat may have come since the last look.
             self.listen();
             if self.node.pid().is_some_and(|pid| self.watchdog.is_hung(pid, clock::now().mono)) {
-                eprintln!(
-                    "evenkeel guard: the node hangs: it has sent no heartbeat and used no processor time. It is killed"
-                );
+                report(format_args!(
+                    "the node hangs: it has sent no heartbeat and used no processor time. It is killed"
+                ));
                 self.node.kill();
             }
         }
@@ -430,7 +431,7 @@ impl GuardSupervisor {
                 Ok(shim) => {
                     return self.children.push(GuardedRun::new(order, shim, cgroup, started));
                 }
-                Err(e) => eprintln!("evenkeel guard: a shim of {} cannot be used: {e}", id.run),
+                Err(e) => report(format_args!("a shim of {} cannot be used: {e}", id.run)),
             }
             if let Some(cgroup) = cgroup {
                 self.cgroups.leave(cgroup);

@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout_at};
 
+use super::report::report;
 use crate::clock;
 
 /// How long after its pipe a process may take to end: the kernel closes a process's files first.
@@ -63,7 +64,7 @@ impl ParentProcess {
         if let Some((_, process)) = &self.0
             && let Err(e) = pidfd_send_signal(process, Signal::KILL)
         {
-            eprintln!("evenkeel guard: the node cannot be killed: {e}");
+            report(format_args!("the node cannot be killed: {e}"));
         }
     }
 
@@ -92,7 +93,7 @@ impl MemberRemoval {
             .map_err(|e| e.to_string())
             .and_then(|runtime| runtime.block_on(self.remove(left.min(PATIENCE))));
         if let Err(why) = removed {
-            eprintln!("evenkeel guard: {} counts as online until its lease ends: {why}", self.entry.member);
+            report(format_args!("{} counts as online until its lease ends: {why}", self.entry.member));
         }
     }
 

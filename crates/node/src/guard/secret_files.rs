@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::report::report;
 use super::user::RunUser;
 use crate::secrets::GivenSecret;
 
@@ -40,10 +41,7 @@ impl SecretFolders {
         let places = places(data, Path::new(MEMORY));
         for place in places.iter().filter(|place| is_own(place)) {
             if let Err(e) = fs::remove_dir_all(place) {
-                eprintln!(
-                    "evenkeel guard: secrets of earlier runs cannot be removed: {}: {e}",
-                    place.display()
-                );
+                report(format_args!("secrets of earlier runs cannot be removed: {}: {e}", place.display()));
             }
         }
         Self { places, place: None, count: 0 }
@@ -151,7 +149,7 @@ impl RunSecretFolder {
     pub(super) fn remove(&self) {
         match fs::remove_dir_all(&self.path) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
-                eprintln!("evenkeel guard: a run's secrets cannot be removed: {}: {e}", self.path.display());
+                report(format_args!("a run's secrets cannot be removed: {}: {e}", self.path.display()));
             }
             _ => {}
         }

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::Cgroup;
 use super::environment;
 use super::limits;
+use super::report::report;
 use super::secret_files::RunSecretFolder;
 use super::user::RunUser;
 use super::wire::LaunchSpec;
@@ -186,7 +187,7 @@ fn become_the_run(
         Some(stdin) => stdin,
         // The host lacks resources, and may have some later: then it is started again.
         None => open_stdin(&launch.setting).map_err(|e| {
-            eprintln!("evenkeel guard: {} did not start: {e}", launch.id.run);
+            report(format_args!("{} did not start: {e}", launch.id.run));
             LATE.to_string()
         })?,
     };

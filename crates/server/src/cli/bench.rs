@@ -122,7 +122,7 @@ enum BenchCommand {
 /// # Errors
 /// It could not be measured, or something is left behind.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), CliError> {
-    let _repeats = super::serve::log("error")?;
+    let _repeats = crate::logging::start("error", crate::logging::LogFormat::Text)?;
     let load =
         |nodes: &u32, jobs: &u32, span: &Duration| BenchLoad { nodes: *nodes, jobs: *jobs, span: *span };
     let (measure, place) = match &args.verb {

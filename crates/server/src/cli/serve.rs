@@ -1,6 +1,5 @@
 //! `evenkeel serve` and `evenkeel dev`: a node in this process.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -11,17 +10,12 @@ use evenkeel_core::ids::counted;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, JobFile, Work};
 use evenkeel_core::time::Millis;
-use tracing::Level;
-use tracing_subscriber::filter::{Targets, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::api::link_path;
 use crate::exit::{CliError, ExitKind};
-use crate::log_dedup::RepeatFilter;
 use crate::serve::StartedNode;
 use crate::settings::SettingsArgs;
-use crate::{output, queries, serve};
+use crate::{logging, output, queries, serve};
 
 /// How long the link that `dev` prints lasts, until it is used.
 const DEV_LINK_LASTS: Millis = Millis::secs(24 * 3_600);
@@ -48,6 +42,9 @@ pub(crate) struct DevArgs {
     /// Non-public networks that http jobs may reach, such as 127.0.0.1; give several with commas or by repeating the flag
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     http_allow: Vec<String>,
+    /// The format of the log: text or json; text by default
+    #[arg(long, value_name = "FORMAT", env = "EVENKEEL_LOG_FORMAT")]
+    log_format: Option<String>,
 }
 
 /// Runs a node of a cluster.
@@ -55,9 +52,15 @@ pub(crate) struct DevArgs {
 /// # Errors
 /// The node cannot start, or it stops by itself.
 pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
-    let repeats = log("info")?;
-    let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
-    let meant = args.written.merged_over(below).resolve()?;
+    // The file may have the format of the log. Where it cannot be read, flags and the environment have it.
+    let (below, unread) = match args.config.as_deref().map(SettingsArgs::read).transpose() {
+        Ok(below) => (below.unwrap_or_default(), Ok(())),
+        Err(why) => (SettingsArgs::default(), Err(why)),
+    };
+    let written = args.written.merged_over(below);
+    let repeats = logging::start("info", written.log_format()?)?;
+    unread?;
+    let meant = written.resolve()?;
     let tls = meant.tls.mode;
     serve::run_node(meant, repeats, async move |node: StartedNode| {
         let (name, address) = (node.handle.name(), node.address);
@@ -74,7 +77,8 @@ pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
 /// # Errors
 /// The node cannot start, or it stops by itself.
 pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
-    let repeats = log("warn")?;
+    let telemetry = SettingsArgs { log_format: args.log_format.clone(), ..SettingsArgs::default() };
+    let repeats = logging::start("warn", telemetry.log_format()?)?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
         let data = args.data.display();
         CliError::new(
@@ -92,7 +96,7 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
         watchdog: Some("off".to_owned()),
         // A trial runs as the user that starts it.
         command_users: vec!["own".to_owned()],
-        ..SettingsArgs::default()
+        ..telemetry
     };
     let data = args.data.clone();
     serve::run_node(written.resolve()?, repeats, async move |node: StartedNode| {
@@ -163,31 +167,4 @@ fn banner(what: &str, address: SocketAddr, link: &str, data: &Path) -> String {
          Ctrl-C hands over and ends.\n",
         data.display()
     )
-}
-
-/// Whether a log line may be written at all. Libraries log addresses, headers and queries in full at verbose levels,
-/// and a token may be in them: libraries log only up to `info`, whatever the settings.
-fn is_ours_or_short(target: &str, level: Level) -> bool {
-    target.starts_with("evenkeel") || level <= Level::INFO
-}
-
-/// Writes the log to standard error, filtered by `EVENKEEL_LOG`: a level, or levels of single modules such as
-/// `info,evenkeel=debug`. Without it, `level` holds for all. Repeated faults are folded.
-pub(super) fn log(level: &str) -> Result<RepeatFilter, CliError> {
-    let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
-        Some(text) => text.parse().map_err(|e| CliError::usage(format!("EVENKEEL_LOG: {e}")))?,
-        None => level.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("log level: {e}")))?,
-    };
-    let repeats = RepeatFilter::new();
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false);
-    tracing_subscriber::registry()
-        .with(lines)
-        .with(filter)
-        .with(filter_fn(|event| is_ours_or_short(event.target(), *event.level())))
-        .with(repeats.clone())
-        .init();
-    Ok(repeats)
 }

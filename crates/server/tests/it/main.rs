@@ -29,6 +29,7 @@ mod histories;
 mod host;
 mod http;
 mod join;
+mod json_log;
 mod kept_secrets;
 mod labels;
 mod logins;
