@@ -27,6 +27,7 @@ mod local_time;
 mod log_dedup;
 mod logging;
 mod oidc;
+mod otlp;
 mod output;
 mod peer;
 mod proxies;

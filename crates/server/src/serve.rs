@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::upgrade::ReceivedHandoff;
-use evenkeel::{CommandPolicy, CommandUsers, Config, Handle, LeaveOutcome, OutgoingHeartbeat};
+use evenkeel::{CommandPolicy, CommandUsers, Config, Handle, LeaveOutcome, OutgoingHeartbeat, TraceSink};
 use evenkeel_core::node::Node;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,6 +20,7 @@ use crate::key::KeyFile;
 use crate::listen::{ListenSecurity, Listeners, LocalSocket};
 use crate::log_dedup::RepeatFilter;
 use crate::oidc::OidcProvider;
+use crate::otlp::TraceExporter;
 use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
 use crate::tls::{NodeTls, PresentNode};
@@ -48,7 +49,7 @@ pub(crate) struct StartedNode {
 /// # Errors
 /// The node cannot start, or it stops by itself.
 pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
-    meant: ServerSettings,
+    mut meant: ServerSettings,
     repeats: RepeatFilter,
     born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
@@ -56,8 +57,16 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
     warn_of_root(&meant.node.commands);
     runtime.spawn(repeats.clone().keep_counting());
+    let traces = meant.traces.take();
+    let traces =
+        traces.map(|to| TraceExporter::start(&to, &meant.node.name, &meant.node.registry)).transpose()?;
+    let traces = traces.map(Arc::new);
+    meant.node.traces = traces.clone().map(|traces| traces as Arc<dyn TraceSink>);
     let ended = runtime.block_on(run_process(meant, born));
     runtime.shutdown_timeout(LAST_ANSWERS);
+    if let Some(traces) = traces {
+        traces.close();
+    }
     repeats.close();
     ended
 }

@@ -45,6 +45,9 @@ pub(crate) struct DevArgs {
     /// The format of the log: text or json; text by default
     #[arg(long, value_name = "FORMAT", env = "EVENKEEL_LOG_FORMAT")]
     log_format: Option<String>,
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, to which traces of runs are sent, such as http://localhost:4318; none by default
+    #[arg(long, value_name = "URL", env = "EVENKEEL_OTLP_ENDPOINT", hide_env_values = true)]
+    otlp_endpoint: Option<String>,
 }
 
 /// Runs a node of a cluster.
@@ -77,7 +80,11 @@ pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
 /// # Errors
 /// The node cannot start, or it stops by itself.
 pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
-    let telemetry = SettingsArgs { log_format: args.log_format.clone(), ..SettingsArgs::default() };
+    let telemetry = SettingsArgs {
+        log_format: args.log_format.clone(),
+        otlp_endpoint: args.otlp_endpoint.clone(),
+        ..SettingsArgs::default()
+    };
     let repeats = logging::start("warn", telemetry.log_format()?)?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
         let data = args.data.display();

@@ -248,6 +248,7 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("settings.command_umask", Text, "octal digits, as \"077\""),
     ("settings.no_new_privileges", OneOf(&["on", "off"]), "\"on\" or \"off\""),
     ("settings.log_format", OneOf(&["text", "json"]), "\"text\" or \"json\""),
+    ("settings.otlp_endpoint", Text, "an address, as \"http://localhost:4318\""),
     ("settings.notify.name", Text, "the name that jobs give it, as \"oncall\""),
     ("settings.notify.on", Texts, "a list of events, as [\"alarm\", \"node.offline\"]"),
     ("settings.notify.webhook", Text, "an address, as \"https://chat.example/hook\""),

@@ -73,6 +73,7 @@ mod streams;
 mod switches;
 mod terminal;
 mod tls;
+mod traces;
 mod tree;
 mod upgrade;
 mod usage;
