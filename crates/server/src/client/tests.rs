@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 
 use super::*;
+use crate::key::KeyRing;
 
 /// Answers each caller with one of these and hangs up; stops listening after the last. Ends once all are used.
 fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<()>) {
@@ -205,4 +206,34 @@ fn order_whose_answer_is_cut(cut: &'static str) {
     assert_eq!(failed.exit, ExitKind::Unknown);
     assert!(failed.message.contains("not known whether that was done"), "{}", failed.message);
     callers.join().expect("it came");
+}
+
+#[test]
+fn a_health_check_that_was_cut_is_repeated_so_that_the_node_can_prove_its_key() {
+    let (listener, address) = listener();
+    let port = listener.local_addr().expect("bound").port();
+    let node = std::thread::spawn(move || {
+        let request = |answer: &dyn Fn(&str) -> String| {
+            let (mut caller, _) = listener.accept().expect("a caller");
+            let mut asked = vec![0; 4096];
+            let n = caller.read(&mut asked).expect("what it wants");
+            let asked = String::from_utf8_lossy(&asked[..n]).into_owned();
+            caller.write_all(answer(&asked).as_bytes()).expect("it listens");
+            asked
+        };
+        // Its program was replaced just now.
+        request(&|_| String::new());
+        request(&|asked| {
+            let challenge = asked.lines().find_map(|line| line.strip_prefix(&format!("{CHALLENGE}: ")));
+            let ring = KeyRing::new(ClusterKey::new(KEY.to_owned()), []);
+            let proof = ring.proofs(port, challenge.expect("a challenge").trim());
+            answer("200 OK", &format!("{PROOF}: {proof}\r\n"), "{\"status\":\"member\"}")
+        });
+        request(&|_| answer("200 OK", "", "17"))
+    });
+    let mut client = of(vec![format!("http://{address}")]);
+    client.key = KnownKey::Own(ClusterKey::new(KEY.to_owned()));
+    assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
+    let asked = node.join().expect("it was asked three times");
+    assert!(asked.to_ascii_lowercase().contains(&format!("authorization: bearer {KEY}")), "{asked}");
 }
