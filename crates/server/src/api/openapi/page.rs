@@ -1,11 +1,13 @@
 //! The reference of the API as a page: complete, without scripts, and of nothing but this node.
 
+use std::collections::BTreeMap;
+
 use maud::{DOCTYPE, Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The page of a description.
 pub(crate) fn page(document: &Value) -> Markup {
-    let none = serde_json::Map::new();
+    let none = Map::new();
     let paths = document["paths"].as_object().unwrap_or(&none);
     let schemas = document["components"]["schemas"].as_object().unwrap_or(&none);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -19,25 +21,42 @@ pub(crate) fn page(document: &Value) -> Markup {
                 link rel="stylesheet" href="../console.css";
             }
             body {
-                main {
+                main.reference {
                     h1 { "Evenkeel API " (text(&document["info"]["version"])) }
-                    p { (text(&document["info"]["description"])) }
+                    p { (prose(&document["info"]["description"])) }
                     p { a href="../api/v1/openapi.json" { "openapi.json" } " · " a href="../api/v1/schemas/job.json" { "schema of job files" } }
-                    @for (path, operations) in paths {
-                        @for (method, operation) in operations.as_object().unwrap_or(&none) {
-                            (operation_part(method, path, operation))
-                        }
+                    @for (tag, operations) in groups(paths) {
+                        h2 { (tag) }
+                        @for (path, method, operation) in operations { (operation_part(method, path, operation)) }
                     }
                     h2 { "Schemas" }
                     @for (name, schema) in schemas {
                         h3 id=(anchor(name)) { (name) }
-                        p { (text(&schema["description"])) }
+                        p { (prose(&schema["description"])) }
                         (properties(schema))
                     }
                 }
             }
         }
     }
+}
+
+/// The operations by their groups: path, method and description.
+fn groups(paths: &Map<String, Value>) -> BTreeMap<&str, Vec<(&str, &str, &Value)>> {
+    let mut groups: BTreeMap<&str, Vec<(&str, &str, &Value)>> = BTreeMap::new();
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().into_iter().flatten() {
+            let tag = operation["tags"][0].as_str().unwrap_or_default();
+            groups.entry(tag).or_default().push((path, method, operation));
+        }
+    }
+    groups
+}
+
+/// A text in which code stands between backticks.
+fn prose(text: &Value) -> Markup {
+    let parts = text.as_str().unwrap_or_default().split('`');
+    html! { @for (at, part) in parts.enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } } }
 }
 
 fn operation_part(method: &str, path: &str, operation: &Value) -> Markup {
@@ -47,7 +66,7 @@ fn operation_part(method: &str, path: &str, operation: &Value) -> Markup {
     let answers = operation["responses"]["200"]["content"].as_object().cloned().unwrap_or_default();
     html! {
         h3 id=(text(&operation["operationId"])) { code { (method.to_ascii_uppercase()) " " (path) } }
-        p { (text(&operation["summary"])) ". " (text(&operation["description"])) }
+        p { (prose(&operation["summary"])) ". " (prose(&operation["description"])) }
         @if !parameters.is_empty() {
             table {
                 thead { tr { th { "parameter" } th { "in" } th { "type" } th { "meaning" } } }
@@ -57,7 +76,7 @@ fn operation_part(method: &str, path: &str, operation: &Value) -> Markup {
                             td { code { (text(&parameter["name"])) } }
                             td { (text(&parameter["in"])) }
                             td { (shape(&parameter["schema"])) }
-                            td { (text(&parameter["description"])) }
+                            td { (prose(&parameter["description"])) }
                         }
                     }
                 }
@@ -69,9 +88,8 @@ fn operation_part(method: &str, path: &str, operation: &Value) -> Markup {
 }
 
 fn properties(schema: &Value) -> Markup {
-    let none = serde_json::Map::new();
+    let none = Map::new();
     let rows = schema["properties"].as_object().unwrap_or(&none);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     html! {
         @if !rows.is_empty() {
             table {
@@ -81,7 +99,7 @@ fn properties(schema: &Value) -> Markup {
                         tr {
                             td { code { (name) } }
                             td { (shape(of)) }
-                            td { (text(&of["description"])) }
+                            td { (prose(&of["description"])) }
                         }
                     }
                 }
@@ -115,4 +133,29 @@ fn shape(schema: &Value) -> Markup {
 
 fn anchor(name: &str) -> String {
     format!("schema-{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::openapi::document;
+
+    #[test]
+    fn the_page_has_every_operation_and_each_of_its_links_leads_somewhere() {
+        let document = document();
+        let page = page(&document).into_string();
+        for (path, operations) in document["paths"].as_object().expect("paths") {
+            for method in operations.as_object().expect("operations").keys() {
+                let head = format!("<code>{} {path}</code>", method.to_ascii_uppercase());
+                assert_eq!(page.matches(&head).count(), 1, "{head}");
+            }
+        }
+        let links = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
+        let links: std::collections::BTreeSet<&str> = links.collect();
+        assert!(links.len() > 40, "{links:?}");
+        for link in links {
+            assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
+        }
+        assert!(!page.contains("<script") && !page.contains('`'), "no script, and no mark of code");
+    }
 }
