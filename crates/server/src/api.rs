@@ -30,6 +30,7 @@ mod guesses;
 mod headers;
 mod health;
 mod http_metrics;
+mod idempotency;
 mod jobs;
 mod join;
 mod join_tokens;

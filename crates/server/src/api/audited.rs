@@ -9,12 +9,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use evenkeel::audit::{AuditOutcome, Proof, Requester};
-use evenkeel_core::ids::PrincipalName;
+use evenkeel_core::ids::{IdError, PrincipalName, RequestId};
 use evenkeel_core::input::{Answer, Command, CommandKind, Precondition, Refusal};
 
 use super::app::App;
 use super::demand::ROLE;
 use super::error::{ApiError, ErrorSummary};
+use super::idempotency;
 use crate::client::CLIENT;
 use crate::listen::Caller;
 use crate::queries::NamedObjects;
@@ -37,17 +38,32 @@ pub(crate) struct AuditedRequest {
     pub(crate) asker: Requester,
     /// What the caller wants of the object that it changes.
     wanted: Option<Precondition>,
+    /// Its `Idempotency-Key`.
+    key: Option<String>,
     noted: Arc<AtomicU8>,
 }
 
 impl AuditedRequest {
     pub(crate) fn new(asker: Requester) -> Self {
-        Self { asker, wanted: None, noted: Arc::default() }
+        Self { asker, wanted: None, key: None, noted: Arc::default() }
     }
 
     /// The same request, whose command is done only if its object is as it is wanted.
     pub(super) fn with_precondition(self, wanted: Option<Precondition>) -> Self {
         Self { wanted, ..self }
+    }
+
+    /// The same request with its `Idempotency-Key`.
+    pub(super) fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// The id of the run that it requests, if it has a key.
+    ///
+    /// # Errors
+    /// The text is not valid as a request id, which cannot happen.
+    pub(super) fn request_id(&self) -> Result<Option<RequestId>, IdError> {
+        self.key.as_deref().map(|key| idempotency::request_id(&self.asker.proof, key)).transpose()
     }
 
     /// Sends a command to the node, which records it.

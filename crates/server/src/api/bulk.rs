@@ -19,7 +19,6 @@ use super::known_caller::KnownCaller;
 use super::{ApiError, App, jobs, namespaces};
 use crate::api_types::{BulkAnswer, BulkItem};
 use crate::queries::{self, JobSearch};
-use crate::request;
 use crate::text_input::ReadTarget;
 
 /// The most jobs of one request.
@@ -144,8 +143,8 @@ async fn one(
     verb: &str,
 ) -> Result<Option<String>, ApiError> {
     if verb == CommandKind::RUN.verb {
-        let request = request::fresh()?.parse()?;
-        return Ok(Some(jobs::run_now(app, asked, name.clone(), None, request).await?.run));
+        let request = asked.request_id()?;
+        return Ok(Some(jobs::run_once(app, asked, name.clone(), None, request).await?.run));
     }
     let command = find_verb("job", verb, Command::on_job(name, None), &[])?;
     done(asked.ask(app, command).await).map(|_| None)

@@ -22,8 +22,8 @@ use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::route_docs::{RouteDocs, does};
 use super::{
-    ApiError, App, bulk, calendars, jobs, join, login, namespaces, nodes, precondition, runs, secrets,
-    settings, shards, tokens, unsealed, users,
+    ApiError, App, bulk, calendars, idempotency, jobs, join, login, namespaces, nodes, precondition, runs,
+    secrets, settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
     ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
@@ -111,7 +111,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     ),
     post(
         "/api/v1/bulk/jobs/{verb}",
-        InPath(ObjectKind::Job),
+        InPath(ObjectKind::Jobs),
         operator(Scope::Body),
         |m| on(m, bulk::switch),
         does("Does something to many jobs, with an answer for each")
@@ -354,9 +354,11 @@ pub(super) async fn noted(
     let caller = request.extensions().get::<KnownCaller>();
     let proof = caller.map_or(Proof::Nobody, |caller| caller.proof.clone());
     let asked = AuditedRequest::new(asker(proof, &request));
-    let (asked, refused) = match precondition::wanted(request.headers(), known.kind()) {
-        Ok(wanted) => (asked.with_precondition(wanted), None),
-        Err(refused) => (asked, Some(refused)),
+    let wanted = precondition::wanted(request.headers(), known.kind());
+    let key = idempotency::key(request.headers(), known.kind());
+    let (asked, refused) = match (wanted, key) {
+        (Ok(wanted), Ok(key)) => (asked.with_precondition(wanted).with_key(key), None),
+        (Err(refused), _) | (_, Err(refused)) => (asked, Some(refused)),
     };
     let action = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
-use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RequestId};
+use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, NodeName, RequestId, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
 use evenkeel_core::job::{JobFile, JobSelector};
 use evenkeel_core::principal::Role;
@@ -23,7 +23,7 @@ use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::row_limit::row_limit;
-use super::{ApiError, App, namespaces, waiting};
+use super::{ApiError, App, fanout, namespaces, waiting};
 use crate::api_types::{
     ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
 };
@@ -269,12 +269,50 @@ async fn run(
 ) -> JobResult {
     let RunNowBody { request, node } =
         if body.is_empty() { RunNowBody::default() } else { read_body(body, ReadTarget::Body)? };
-    let request = match request {
-        Some(request) => request,
-        None => request::fresh()?.parse()?,
+    let request = match (request, asked.request_id()?) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid("send either request or Idempotency-Key, which names the request"));
+        }
+        (request, key) => request.or(key),
     };
-    let answer = run_now(app, asked, name, node.or(place), request).await?;
+    let answer = run_once(app, asked, name, node.or(place), request).await?;
     Ok(Json(json!(answer)))
+}
+
+/// Triggers a job now. A request with an id of the caller's own that the registry or a history knows has no further effect.
+pub(super) async fn run_once(
+    app: &App,
+    asked: &AuditedRequest,
+    name: JobName,
+    node: Option<NodeName>,
+    request: Option<RequestId>,
+) -> Result<RunAnswer, ApiError> {
+    let Some(request) = request else {
+        return run_now(app, asked, name, node, request::fresh()?.parse()?).await;
+    };
+    match known_run(app, &name, &request).await? {
+        Some(answer) => {
+            // The entry of the first request is the one of this run.
+            asked.mark_noted();
+            Ok(answer)
+        }
+        None => run_now(app, asked, name, node, request).await,
+    }
+}
+
+/// The answer about a run that was requested under this id before, if a history has it: the registry forgets requests in
+/// time, and histories keep their outcomes longer.
+async fn known_run(app: &App, job: &JobName, request: &RequestId) -> Result<Option<RunAnswer>, ApiError> {
+    let run = RunId { job: job.clone(), fire: Fire::Asked(request.clone()), shard: Shard(0) };
+    let known = fanout::attempts(app, &run).await?;
+    Ok(known.first().map(|known| {
+        let named = match queries::has_shards(&app.handle, &run.job) {
+            true => FireId::from(&run).to_string(),
+            false => run.to_string(),
+        };
+        let (asked, applied) = (moment(known.due), ApplyResult::Unchanged);
+        RunAnswer { run: named, asked, applied, reason: None, warnings: Vec::new(), shards: None }
+    }))
 }
 
 /// Triggers a job once, now, under this request id.

@@ -121,6 +121,9 @@ impl Generators {
         if method != "get" && path.contains("/{name}") {
             parameters.extend(["If-Match", "If-None-Match"].map(precondition));
         }
+        if method == "post" && path.ends_with("{verb}") {
+            parameters.push(idempotency_key());
+        }
         let (kind, content) = match docs.answer {
             AnswerDocs::Json(of) => ("application/json", json!({ "schema": of(&mut self.answers) })),
             AnswerDocs::Text(kind) => (kind, json!({ "schema": { "type": "string" } })),
@@ -197,6 +200,16 @@ fn without_null(mut schema: Value) -> Value {
         schema["type"] = if let [only] = kinds.as_slice() { only.clone() } else { json!(kinds) };
     }
     schema
+}
+
+fn idempotency_key() -> Value {
+    json!({
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": false,
+        "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+        "description": "A text of the caller's own: the same request with the same key runs a job once only.",
+    })
 }
 
 fn precondition(name: &str) -> Value {

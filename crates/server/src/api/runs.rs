@@ -9,8 +9,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{AttemptState as RunState, RunRecord};
-use evenkeel_core::ids::{Fire, FireId, Namespace, RunId, Shard};
-use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
+use evenkeel_core::ids::{Namespace, RunId, Shard};
+use evenkeel_core::input::{Answer, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::time::TimeSpan;
 use schemars::JsonSchema;
@@ -24,9 +24,7 @@ use super::search::{self, SearchText};
 use super::{
     ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, relay, running, waiting,
 };
-use crate::api_types::{
-    EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer, moment,
-};
+use crate::api_types::{EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer};
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
 use crate::{queries, request};
@@ -271,25 +269,7 @@ pub(super) async fn restart(
         return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
     };
     let request = request::named_after(&run)?;
-    // The registry forgets requests in time; the history keeps their outcomes longer.
-    let again = RunId { fire: Fire::Asked(request.clone()), ..run };
-    if let Some(known) = app.handle.run(&again).await?.first() {
-        let applied = ApplyResult::Unchanged;
-        let named = match queries::has_shards(&app.handle, &again.job) {
-            true => FireId::from(&again).to_string(),
-            false => again.to_string(),
-        };
-        let asked = moment(known.due);
-        return Ok(Json(RunAnswer {
-            run: named,
-            asked,
-            applied,
-            reason: None,
-            warnings: Vec::new(),
-            shards: None,
-        }));
-    }
-    jobs::run_now(&app, &asked, last.job.clone(), None, request).await.map(Json)
+    jobs::run_once(&app, &asked, last.job.clone(), None, Some(request)).await.map(Json)
 }
 
 pub(super) async fn logs(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::ServerProcess;
+use crate::process::{ServerProcess, until};
 
 /// A request; its status, its `ETag` and its body.
 fn ask(node: &ServerProcess, request: &str, headers: &str, body: &Value) -> (u16, String, Value) {
@@ -100,4 +100,44 @@ fn a_number_of_rows_out_of_range_is_refused() {
             "{path}: {problem}"
         );
     }
+}
+
+#[test]
+fn a_repeated_request_with_an_idempotency_key_runs_the_job_once_whichever_node_gets_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b] = ["a", "b"].map(|name| ServerProcess::serve(folder.path(), name, &[]));
+    let job = "[[job]]\nname = \"j\"\ncommand = [\"true\"]\n[[job]]\nname = \"k\"\ncommand = [\"true\"]\n";
+    assert!(a.fed(&["job", "apply", "-f", "-"], job).status.success());
+    until("both know the jobs", || (b.json(&["job", "list"]).as_array()?.len() == 2).then_some(()));
+    let run = |node: &ServerProcess, job: &str, key: &str, body: &Value| {
+        ask(node, &format!("POST /api/v1/jobs/{job}/run"), &format!("\nIdempotency-Key: {key}"), body)
+    };
+    let (status, _, first) = run(&a, "j", "order-7", &json!({}));
+    assert_eq!((status, &first["applied"]), (200, &json!("created")), "{first}");
+    for node in [&a, &b, &a] {
+        let (status, _, again) = run(node, "j", "order-7", &json!({}));
+        assert_eq!((status, &again["run"]), (200, &first["run"]), "{again}");
+    }
+    a.ok(&["run", "wait", first["run"].as_str().expect("a run")]);
+    // Its outcome is in the history, which is kept longer than the registry remembers requests.
+    let (status, _, after) = run(&b, "j", "order-7", &json!({}));
+    assert_eq!(
+        (status, &after["run"], &after["applied"]),
+        (200, &first["run"], &json!("unchanged")),
+        "{after}"
+    );
+    assert_eq!(a.json(&["run", "list", "--job", "j"]).as_array().map(Vec::len), Some(1), "it ran once");
+    let (_, _, other) = run(&a, "k", "order-7", &json!({}));
+    assert_eq!(other["applied"], "created", "another job: {other}");
+    let (_, _, other) = run(&a, "j", "order-8", &json!({}));
+    assert_eq!(other["applied"], "created", "another key: {other}");
+
+    assert_eq!(run(&a, "j", "x", &json!({ "request": "mine" })).0, 400, "two names for one request");
+    assert_eq!(run(&a, "j", "", &json!({})).0, 400);
+    let token = json!({ "name": "t", "roles": ["viewer"] });
+    let (status, _, refused) = ask(&a, "POST /api/v1/tokens", "\nIdempotency-Key: x", &token);
+    assert!(status == 400 && refused["detail"].to_string().contains("leave it out"), "{refused}");
+    let many = json!({ "jobs": ["j"] });
+    let (status, _, refused) = ask(&a, "POST /api/v1/bulk/jobs/pause", "\nIf-Match: \"1\"", &many);
+    assert!(status == 400 && refused["detail"].to_string().contains("several jobs"), "{refused}");
 }
