@@ -66,6 +66,7 @@ mod shards;
 mod stream_rights;
 mod token_text;
 mod tokens;
+mod transfer;
 mod unsealed;
 mod users;
 mod waiting;
@@ -109,7 +110,8 @@ pub(crate) fn router(app: App) -> Router {
     // A provider adds to its answers what it likes.
     let provider =
         Router::new().route("/login/oidc", get(oidc_login::begin)).route(CALLBACK, get(oidc_login::callback));
-    let keyed = changes::add_routes(reads::add_routes(Router::new()))
+    let reads = reads::add_routes(Router::new()).layer(axum::middleware::from_fn(transfer::validated));
+    let keyed = changes::add_routes(reads)
         .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn(authorization::authorized))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
@@ -124,6 +126,7 @@ pub(crate) fn router(app: App) -> Router {
         // Body sizes are limited where bodies are read.
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::guard))
+        .layer(transfer::compression())
         .with_state(app)
 }
 

@@ -252,3 +252,45 @@ fn a_node_that_is_gone_stays_in_the_list_with_since_when_and_what_became_of_its_
         (first.json(&["node", "list"]).as_array()?.len() == 2 && gone().is_none()).then_some(())
     });
 }
+
+#[test]
+fn a_long_answer_is_compressed_and_one_that_the_caller_has_is_not_sent_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let jobs: Vec<Value> = (0..200)
+        .map(|n| json!({ "name": format!("j{n}"), "command": ["true"], "schedule": "@daily" }))
+        .collect();
+    let body = json!({ "jobs": jobs }).to_string();
+    let head =
+        format!("POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+    assert_eq!(node.raw(&head, body.as_bytes()).0, 200);
+    let get = |path: &str, more: &str| {
+        let (status, answer) = node.raw(&format!("GET {path} HTTP/1.1\nHost: {}{more}", node.address), b"");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        (status, head.to_ascii_lowercase(), body.len())
+    };
+    let list = "/api/v1/jobs?limit=200";
+    let (_, head, plain) = get(list, "");
+    assert!(!head.contains("content-encoding"), "nobody has said that it takes it: {head}");
+    let (status, head, packed) = get(list, "\nAccept-Encoding: gzip");
+    assert!(
+        status == 200 && head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"),
+        "{head}"
+    );
+    assert!(packed * 3 < plain, "{packed} of {plain}");
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag").replace("w/", "W/");
+    let (status, head, length) = get(list, &format!("\nIf-None-Match: {tag}"));
+    assert_eq!((status, length), (304, 0), "{head}");
+    assert_eq!(get(list, "\nIf-None-Match: W/\"another\"").0, 200);
+    node.ok(&["job", "pause", "j7"]);
+    assert_eq!(get(list, &format!("\nIf-None-Match: {tag}")).0, 200, "it has changed");
+    // The tag of one object is its version, by which it is edited.
+    let (_, head, _) = get("/api/v1/jobs/j8", "");
+    assert!(head.contains("etag: \"1\""), "{head}");
+    // Output is sent as it comes.
+    let run = node.json(&["job", "run", "j9"])["run"].as_str().expect("a run").to_owned();
+    node.ok(&["run", "wait", &run]);
+    let path = format!("/api/v1/runs/{run}/logs");
+    assert!(!get(&path, "\nAccept-Encoding: gzip").1.contains("content-encoding"));
+    assert!(get("/console.js", "\nAccept-Encoding: gzip").1.contains("content-encoding: gzip"));
+}
