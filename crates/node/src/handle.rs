@@ -233,6 +233,8 @@ impl Handle {
     /// append metrics of its own with [`MetricsFormat::write`]; OpenMetrics wants the line `# EOF` at the end.
     pub fn write_metrics(&self, format: MetricsFormat, out: &mut String) {
         let state = self.with_node(|node| {
+            let namespaces = node.view().namespaces().map(|namespace| namespace.namespace.name.as_str());
+            self.shared.metrics.begin_namespaces(namespaces);
             let state = NodeState {
                 node,
                 now: clock::now(),

@@ -166,15 +166,25 @@ impl NodeMetrics {
     /// Begins the series whose labels are known, so that a rate over them sees the first increase.
     fn begin_series(&self) {
         for state in outcomes() {
-            let outcome = state.as_str();
-            drop(self.fires.get_or_create(&FireLabels { namespace: DEFAULT_NAMESPACE.into(), outcome }));
-            drop(self.attempts.get_or_create(&OutcomeLabels { outcome }));
+            drop(self.attempts.get_or_create(&OutcomeLabels { outcome: state.as_str() }));
         }
+        self.begin_namespaces([DEFAULT_NAMESPACE]);
         for outcome in LeaseLabels::OUTCOMES {
             drop(self.lease_replies.get_or_create(&LeaseLabels { outcome }));
         }
         for outcome in NotificationLabels::OUTCOMES {
             drop(self.notifications.get_or_create(&NotificationLabels { outcome }));
+        }
+    }
+
+    /// Begins the series of these namespaces, whose first failure would be no increase otherwise.
+    pub(crate) fn begin_namespaces<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        for name in names {
+            let namespace = self.namespaces.label_of(name);
+            for state in outcomes() {
+                let labels = FireLabels { namespace: namespace.clone(), outcome: state.as_str() };
+                drop(self.fires.get_or_create(&labels));
+            }
         }
     }
 

@@ -127,6 +127,7 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::guard))
         .layer(transfer::compression())
+        .layer(axum::middleware::from_fn(transfer::understood))
         .with_state(app)
 }
 

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
@@ -57,9 +58,10 @@ impl From<JobLabels> for BTreeMap<String, String> {
     }
 }
 
-/// Conditions on the labels of a job, all of which must hold, as `team=billing|sales,!legacy`. Every job meets none.
+/// Conditions on the labels of a job, all of which must hold, as `team=billing|sales,!legacy`. One without conditions fits every
+/// job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobSelector(alloc::vec::Vec<Condition>);
+pub struct JobSelector(Vec<Condition>);
 
 impl JobSelector {
     /// Whether a job with these labels meets all conditions.
@@ -80,7 +82,7 @@ impl FromStr for JobSelector {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let conditions = text.split(',').map(str::trim).filter(|condition| !condition.is_empty());
-        let conditions = conditions.map(Condition::parse).collect::<Result<alloc::vec::Vec<_>, _>>()?;
+        let conditions = conditions.map(Condition::parse).collect::<Result<Vec<_>, _>>()?;
         match conditions.len() > LABELS_MAX {
             true => Err(IdError::new(format!(
                 "there are {} conditions, allowed are {LABELS_MAX}",

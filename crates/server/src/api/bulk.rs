@@ -1,5 +1,7 @@
 //! One verb on many jobs, with an answer for each of them.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
@@ -17,12 +19,14 @@ use super::demand::within;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::{ApiError, App, jobs, namespaces};
-use crate::api_types::{BulkAnswer, BulkItem};
+use crate::api_types::{BulkAnswer, BulkItem, RunAnswer};
 use crate::queries::{self, JobSearch};
 use crate::text_input::ReadTarget;
 
 /// The most jobs of one request.
 const JOBS_MAX: usize = 1_000;
+/// How many of them at once.
+const AT_ONCE: usize = 64;
 
 /// Which jobs: these, or all that a selector fits.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,38 +63,68 @@ pub(super) async fn switch(
         find_verb("job", &verb, Command::on_job(&sample, None), &[CommandKind::RUN])?;
     }
     let mut items = Vec::with_capacity(names.len());
-    for name in names {
-        let outcome = match may(&app, &caller, &name) {
-            Err(refused) if !body.dry_run => {
-                // The node records what reaches it.
-                let action = AuditAction::new(&verb, &format!("job {name}")).of_job(Some(name.clone()));
-                let (asker, why) = (asked.asker.clone(), refused.text().to_owned());
-                app.handle.log_decision(asker, action, AuditOutcome::Refused, why).await;
-                asked.mark_noted();
-                Err(refused)
-            }
-            Err(refused) => Err(refused),
-            Ok(()) if body.dry_run => Ok(None),
-            Ok(()) => one(&app, &asked, &name, &verb).await,
-        };
-        items.push(match outcome {
-            Ok(run) => BulkItem { job: name.to_string(), done: !body.dry_run, run, code: None, detail: None },
-            Err(refused) => {
-                let (code, detail) = (Some(refused.code().to_owned()), Some(refused.message()));
-                BulkItem { job: name.to_string(), done: false, run: None, code, detail }
-            }
-        });
+    // Together they share commits.
+    for some in names.chunks(AT_ONCE) {
+        let tasks: Vec<_> = some
+            .iter()
+            .map(|name| {
+                let (app, caller, asked) = (app.clone(), caller.clone(), asked.clone());
+                let (name, verb) = (name.clone(), BulkVerb { verb: verb.clone(), dry_run: body.dry_run });
+                tokio::spawn(async move { item(&app, &caller, &asked, &name, &verb).await })
+            })
+            .collect();
+        for task in tasks {
+            items.push(task.await.map_err(|e| ApiError::internal(e.to_string()))?);
+        }
     }
     let done = items.iter().filter(|item| item.done).count();
     let failed = items.iter().filter(|item| item.code.is_some()).count();
     Ok(Json(BulkAnswer { items, done, failed }))
 }
 
-/// The jobs that the body means, in the order of their names.
+/// What is done to each job.
+struct BulkVerb {
+    verb: String,
+    /// Whether it is only said to which.
+    dry_run: bool,
+}
+
+/// Does it to one job, and says what became of it.
+async fn item(
+    app: &App,
+    caller: &KnownCaller,
+    asked: &AuditedRequest,
+    name: &JobName,
+    BulkVerb { verb, dry_run }: &BulkVerb,
+) -> BulkItem {
+    let outcome = match may(app, caller, name) {
+        Err(refused) if !*dry_run => {
+            // The node records what reaches it.
+            let action = AuditAction::new(verb, &format!("job {name}")).of_job(Some(name.clone()));
+            let (asker, why) = (asked.asker.clone(), refused.text().to_owned());
+            app.handle.log_decision(asker, action, AuditOutcome::Refused, why).await;
+            asked.mark_noted();
+            Err(refused)
+        }
+        Err(refused) => Err(refused),
+        Ok(()) if *dry_run => Ok(BulkItem::default()),
+        Ok(()) => one(app, asked, name, verb).await,
+    };
+    let job = name.to_string();
+    match outcome {
+        Ok(done) => BulkItem { job, done: !*dry_run, ..done },
+        Err(refused) => {
+            let (code, detail) = (Some(refused.code().to_owned()), Some(refused.message()));
+            BulkItem { job, code, detail, ..BulkItem::default() }
+        }
+    }
+}
+
+/// The jobs that the body means, each once.
 fn chosen(app: &App, caller: &KnownCaller, body: &BulkBody) -> Result<Vec<JobName>, ApiError> {
     let too_many =
         || ApiError::invalid(format!("more than {JOBS_MAX} jobs are meant: do it in several requests"));
-    let names = match (&body.jobs, body.label.as_deref()) {
+    let mut names = match (&body.jobs, body.label.as_deref()) {
         (Some(_), _) if body.namespace.is_some() => {
             return Err(ApiError::invalid("namespace goes with label: names have their namespaces"));
         }
@@ -123,6 +157,8 @@ fn chosen(app: &App, caller: &KnownCaller, body: &BulkBody) -> Result<Vec<JobNam
             ));
         }
     };
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     if names.len() > JOBS_MAX { Err(too_many()) } else { Ok(names) }
 }
 
@@ -135,17 +171,17 @@ fn may(app: &App, caller: &KnownCaller, name: &JobName) -> Result<(), ApiError> 
     }
 }
 
-/// Does it to one job; returns the run that it began.
-async fn one(
-    app: &App,
-    asked: &AuditedRequest,
-    name: &JobName,
-    verb: &str,
-) -> Result<Option<String>, ApiError> {
+/// Does it to one job that exists.
+async fn one(app: &App, asked: &AuditedRequest, name: &JobName, verb: &str) -> Result<BulkItem, ApiError> {
     if verb == CommandKind::RUN.verb {
         let request = asked.request_id()?;
-        return Ok(Some(jobs::run_once(app, asked, name.clone(), None, request).await?.run));
+        let RunAnswer { run, applied, reason, warnings, .. } =
+            jobs::run_once(app, asked, name.clone(), None, request).await?;
+        let (run, applied) = (Some(run), Some(applied));
+        return Ok(BulkItem { run, applied, reason, warnings, ..BulkItem::default() });
     }
     let command = find_verb("job", verb, Command::on_job(name, None), &[])?;
-    done(asked.ask(app, command).await).map(|_| None)
+    let Json(_) = done(asked.ask(app, command).await)?;
+    let warnings = queries::remarks(&app.handle, name, None, verb);
+    Ok(BulkItem { warnings, ..BulkItem::default() })
 }

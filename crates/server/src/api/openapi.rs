@@ -118,10 +118,14 @@ impl Generators {
         if let Some(query) = docs.query {
             parameters.extend(query_parameters(&query(&mut self.reads)));
         }
-        if method != "get" && path.contains("/{name}") {
+        if method != "get" && path.contains("/{name}") && !path.contains("/nodes/") {
             parameters.extend(["If-Match", "If-None-Match"].map(precondition));
         }
-        if method == "post" && path.ends_with("{verb}") {
+        if method == "post"
+            && path.contains("/jobs/")
+            && path.ends_with("{verb}")
+            && !path.contains("/shards/")
+        {
             parameters.push(idempotency_key());
         }
         let (kind, content) = match docs.answer {

@@ -50,8 +50,12 @@ pub(super) async fn list(
     page: Result<Query<RunListQuery>, QueryRejection>,
 ) -> Result<Json<RunPage>, ApiError> {
     let Query(page) = page?;
-    let states =
-        page.state.iter().flat_map(|states| states.split(',')).map(state).collect::<Result<Vec<_>, _>>()?;
+    let states = page
+        .state
+        .iter()
+        .flat_map(|states| states.split(',').map(str::trim))
+        .map(state)
+        .collect::<Result<Vec<_>, _>>()?;
     let now = zones::now();
     let since = page.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let until = page.until.as_deref().map(|text| when("until", text, now)).transpose()?;

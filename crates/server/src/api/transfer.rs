@@ -21,6 +21,26 @@ pub(super) fn compression() -> CompressionLayer<impl Predicate> {
     CompressionLayer::new().gzip(true).compress_when(SizeAbove::new(LEAST).and(is_whole))
 }
 
+/// Leaves of `Accept-Encoding` whether the caller takes gzip. A caller that refuses answers as they are gets them all the same:
+/// it would be refused after its change was made.
+pub(super) async fn understood(mut request: Request, next: Next) -> Response {
+    let takes = request.headers().get_all(header::ACCEPT_ENCODING).iter().any(takes_gzip);
+    request.headers_mut().remove(header::ACCEPT_ENCODING);
+    if takes {
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    next.run(request).await
+}
+
+fn takes_gzip(line: &HeaderValue) -> bool {
+    let line = line.to_str().unwrap_or_default().to_ascii_lowercase();
+    line.split(',').any(|part| {
+        let mut parts = part.split(';').map(str::trim);
+        let quality = |part: &str| part.strip_prefix("q=")?.parse::<f64>().ok();
+        parts.next() == Some("gzip") && parts.find_map(quality).is_none_or(|quality| quality > 0.0)
+    })
+}
+
 /// Whether an answer is of a kind that is made as a whole.
 fn is_whole(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
     let kind = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
@@ -59,4 +79,25 @@ pub(super) async fn validated(request: Request, next: Next) -> Response {
         return Response::from_parts(parts, Body::empty());
     }
     Response::from_parts(parts, Body::from(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_taken_where_a_caller_names_it_and_does_not_refuse_it() {
+        for (line, takes) in [
+            ("gzip", true),
+            ("br, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000", false),
+            ("br", false),
+            ("identity;q=0", false),
+            ("*;q=0", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_gzip(&HeaderValue::from_str(line).expect("a value")), takes, "{line}");
+        }
+    }
 }

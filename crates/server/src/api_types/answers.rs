@@ -277,7 +277,7 @@ pub(crate) struct BulkAnswer {
 }
 
 /// What became of one of many jobs.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BulkItem {
     /// The job.
     pub(crate) job: String,
@@ -286,6 +286,16 @@ pub(crate) struct BulkItem {
     /// The run that began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<String>,
+    /// `unchanged` if the run had been requested already, else `created`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) applied: Option<ApplyResult>,
+    /// Why the run does not start now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// What the caller should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
     /// The kind of refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,

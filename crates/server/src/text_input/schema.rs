@@ -7,15 +7,23 @@ use super::value_kind::ValueKind;
 
 /// The dialect of the schemas, which OpenAPI 3.1 uses as well.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// A span of time: numbers with units.
-const SPAN: &str = r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d|w)\s*)+$";
+/// A span of time: whole numbers with units.
+const SPAN: &str = r"^([0-9]+(ms|s|m|h|d))+$";
+/// The keys that tables must have.
+const REQUIRED: [(&str, &[&str]); 5] = [
+    ("job", &["name"]),
+    ("job.pool", &["name", "limit"]),
+    ("job.retry", &["max_retries"]),
+    ("job.http", &["url"]),
+    ("calendar", &["name"]),
+];
 
 /// The schema of a value of this kind at this address.
 fn schema_of(kind: ValueKind, address: &str) -> Value {
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     let span = json!({ "type": "string", "pattern": SPAN });
-    let numbered = |word: &str, most: u64| {
-        let number = json!({ "type": "integer", "minimum": 1, "maximum": most });
+    let numbered = |word: &str, least: u64, most: u64| {
+        let number = json!({ "type": "integer", "minimum": least, "maximum": most });
         json!({ "type": "object", "properties": { word: number }, "required": [word], "additionalProperties": false })
     };
     match kind {
@@ -38,21 +46,21 @@ fn schema_of(kind: ValueKind, address: &str) -> Value {
             json!({ "type": "array", "items": { "anyOf": [code, range] } })
         }
         ValueKind::TextTable => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        ValueKind::Table => table(address, &[]),
+        ValueKind::Table => table(address),
         ValueKind::OneOf(words) => json!({ "enum": words }),
         ValueKind::SomeOf(words) => json!({ "type": "array", "items": { "enum": words } }),
         ValueKind::Program => json!({ "anyOf": [{ "type": "string" }, texts] }),
         ValueKind::CatchUp => {
-            json!({ "anyOf": [{ "enum": ["skip", "latest"] }, numbered("all", u64::from(u32::MAX))] })
+            json!({ "anyOf": [{ "enum": ["skip", "latest"] }, numbered("all", 1, u64::from(u32::MAX))] })
         }
         ValueKind::Overlap => json!({ "anyOf": [
-                { "enum": ["forbid", "skip", "replace", "allow"] }, numbered("queue", 1_000), numbered("limit", 64)
+                { "enum": ["forbid", "skip", "replace", "allow"] }, numbered("queue", 1, 100), numbered("limit", 2, 64)
             ] }),
     }
 }
 
-/// The schema of a table at this address, which must have these keys.
-fn table(address: &str, required: &[&str]) -> Value {
+/// The schema of a table at this address.
+fn table(address: &str) -> Value {
     let mut properties = Map::new();
     for (known, kind, takes) in KEYS {
         let Some(key) = known.strip_prefix(address).and_then(|rest| rest.strip_prefix('.')) else { continue };
@@ -63,7 +71,7 @@ fn table(address: &str, required: &[&str]) -> Value {
         }
     }
     let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
-    if !required.is_empty() {
+    if let Some((_, required)) = REQUIRED.iter().find(|(known, _)| *known == address) {
         schema["required"] = json!(required);
     }
     schema
@@ -71,17 +79,33 @@ fn table(address: &str, required: &[&str]) -> Value {
 
 /// The schema of a job, as a file or a request declares it.
 pub(crate) fn job() -> Value {
-    table("job", &["name"])
+    table("job")
 }
 
 /// The schema of a calendar, as a file or a request declares it.
 pub(crate) fn calendar() -> Value {
-    table("calendar", &["name"])
+    table("calendar")
 }
 
 /// The schema of a namespace in a request.
 pub(crate) fn namespace() -> Value {
-    table("namespace", &[])
+    table("namespace")
+}
+
+/// Lets a text be written as a plain word of YAML, which is read as a number or a truth.
+fn with_plain_words(schema: Value) -> Value {
+    match schema {
+        Value::Object(map) if map.get("type") == Some(&json!("string")) && !map.contains_key("pattern") => {
+            let mut map = map;
+            map.insert("type".to_owned(), json!(["string", "number", "boolean"]));
+            Value::Object(map)
+        }
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (key, with_plain_words(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(with_plain_words).collect()),
+        other => other,
+    }
 }
 
 /// The schema of a file with jobs and calendars.
@@ -93,8 +117,8 @@ pub(crate) fn job_file() -> Value {
         "description": "Jobs and calendars in TOML, YAML or JSON; docs/jobs.md explains each key.",
         "type": "object",
         "properties": {
-            "job": { "type": "array", "items": job(), "description": "The jobs." },
-            "calendar": { "type": "array", "items": calendar(), "description": "The calendars." },
+            "job": { "type": "array", "items": with_plain_words(job()), "description": "The jobs." },
+            "calendar": { "type": "array", "items": with_plain_words(calendar()), "description": "The calendars." },
         },
         "additionalProperties": false,
     })

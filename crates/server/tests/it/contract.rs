@@ -84,7 +84,7 @@ fn what_a_node_answers_is_described() {
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     let head = format!("GET /api/v1/openapi.json HTTP/1.1\nHost: {}", node.address);
     let (status, answer) = node.bare(&head, b"");
-    assert_eq!(status, 200, "whoever can reach the node may read it: {answer}");
+    assert_eq!(status, 200, "each caller that reaches the node may read it: {answer}");
     let document: Value =
         serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
     assert_eq!(document["openapi"], "3.1.0");
@@ -202,7 +202,7 @@ fn what_a_node_answers_is_described() {
         let template = format!("{}/{{name}}", name.rsplit_once('/').expect("a path").0);
         ask("DELETE", &v1(name), &v1(&template), Value::Null);
     }
-    // Those that end the test's own run, its output or its caller, and entries that nobody wrote.
+    // Those that end the test's own run, its output or its caller, and entries without a seal.
     let others = [
         "post /api/v1/runs/{run}/kill",
         "post /api/v1/jobs/{name}/accept",

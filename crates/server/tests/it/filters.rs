@@ -50,7 +50,7 @@ fn jobs_are_listed_and_switched_by_their_labels() {
         ("team=billing|sales", vec!["invoices", "leads", "reminders"]),
         ("team=billing,!tier", vec!["reminders"]),
         ("!team", vec!["plain"]),
-        ("team=nobody", vec![]),
+        ("team=absent", vec![]),
     ] {
         assert_eq!(names(&node.json(&["job", "list", "-l", label])), meant, "{label}");
     }
@@ -81,11 +81,18 @@ fn jobs_are_listed_and_switched_by_their_labels() {
     let (status, mixed) = bulk("resume", json!({ "jobs": ["invoices", "absent", "reminders"] }));
     assert_eq!((status, &mixed["done"], &mixed["failed"]), (200, &json!(2), &json!(1)), "{mixed}");
     assert_eq!(mixed["items"][1]["code"], "not_found", "{mixed}");
-    let (status, ran) = bulk("run", json!({ "jobs": ["plain"] }));
-    assert!(
-        status == 200 && ran["items"][0]["run"].as_str().is_some_and(|run| run.starts_with("plain:")),
-        "{ran}"
+    let (status, ran) = bulk("run", json!({ "jobs": ["plain", "default/plain"] }));
+    let item = &ran["items"][0];
+    assert!(status == 200 && item["run"].as_str().is_some_and(|run| run.starts_with("plain:")), "{ran}");
+    assert_eq!(
+        (ran["items"].as_array().map(Vec::len), &item["applied"]),
+        (Some(1), &json!("created")),
+        "one job"
     );
+    let unfit = "[[job]]\nname = \"unfit\"\ncommand = [\"true\"]\nnode_selector = [\"gpu\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], unfit).status.success());
+    let (_, waits) = bulk("run", json!({ "jobs": ["unfit"] }));
+    assert!(waits["items"][0]["reason"].as_str().is_some_and(|why| why.contains("gpu")), "{waits}");
     for (body, says) in [
         (json!({}), "say either jobs"),
         (json!({ "jobs": [], "label": "x" }), "say either jobs"),
