@@ -42,7 +42,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, channel};
     use std::thread;
 
@@ -76,14 +76,31 @@ mod tests {
         (url, beats)
     }
 
+    /// Waits until the node was asked a few times more, and was no member.
+    async fn refused_again(refusals: &AtomicUsize) {
+        let enough = refusals.load(Ordering::Relaxed) + 3;
+        let asked = async {
+            while refusals.load(Ordering::Relaxed) < enough {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.expect("it is asked again and again");
+    }
+
     #[tokio::test]
     async fn a_member_sends_heartbeats_also_after_failures_and_a_node_that_is_none_sends_none() {
         let (url, beats) = monitor(&[200, 500, 404]);
         let heartbeat = OutgoingHeartbeat::new(url, Duration::from_millis(20)).expect("it is an address");
         let member = Arc::new(AtomicBool::new(false));
-        let seen = member.clone();
-        let beating = tokio::spawn(keep_beating(heartbeat, move || seen.load(Ordering::Relaxed)));
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let refusals = Arc::new(AtomicUsize::new(0));
+        let (seen, refused) = (member.clone(), refusals.clone());
+        let is_member = move || {
+            let is_member = seen.load(Ordering::Relaxed);
+            refused.fetch_add(usize::from(!is_member), Ordering::Relaxed);
+            is_member
+        };
+        let beating = tokio::spawn(keep_beating(heartbeat, is_member));
+        refused_again(&refusals).await;
         assert!(beats.try_recv().is_err(), "it is no member");
         member.store(true, Ordering::Relaxed);
         let beats = tokio::task::spawn_blocking(move || {
@@ -94,10 +111,10 @@ mod tests {
         });
         let beats = beats.await.expect("all of them");
         member.store(false, Ordering::Relaxed);
-        // One may be under way.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // One that was under way has its answer before the node is asked again whether it is a member.
+        refused_again(&refusals).await;
         let _ = beats.try_iter().count();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        refused_again(&refusals).await;
         assert!(beats.try_recv().is_err(), "it is no member any more");
         assert!(!beating.is_finished());
     }

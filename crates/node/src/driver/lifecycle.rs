@@ -173,17 +173,17 @@ impl DriverLifecycle {
         let (folder, registry, generation) = open_registry(&config, places.registry).await?;
         let (name, url) = (config.name.clone(), evenkeel_registry::redacted(&config.registry));
         let (baton, runs, kept) = unpack_handoff(passed, &name, &url);
-        let (changed, (told_by, told)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
+        let (changed, (to_driver, history_events)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
         let metrics = Arc::new(NodeMetrics::new(registry.facts().engine));
         let environment = run_environment(&name, &folder);
-        let past = open_history((&config, &folder), told_by, (&changed, &metrics), &environment).await?;
+        let past = open_history((&config, &folder), to_driver, (&changed, &metrics), &environment).await?;
         let (logs, (news_from, news)) = (Logs::new(folder.path().join("logs")), mpsc::unbounded_channel());
         // The old life's runs end before its member is removed: the next node starts none beside them (law 8).
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
         let ((to_node, asked), (stopped_by, stopped)) = (mpsc::channel(REQUESTS_MAX), watch::channel(None));
         let ((inbox, sender), (joined_by, joined)) =
-            (Inbox::new(news, told, asked, metrics.clone()), watch::channel(None));
+            (Inbox::new(news, history_events, asked, metrics.clone()), watch::channel(None));
         let functions = functions((&config, &environment), places.functions, &node, &news_from, &to_node);
         let executor = executor((&config, &node), (functions, environment), orders, &logs, &news_from);
         let heartbeats = Heartbeats::new(&config, &registry.facts());

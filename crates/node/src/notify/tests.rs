@@ -165,7 +165,7 @@ async fn what_fails_is_tried_again_a_few_times_and_then_said() {
     telling.notify(1, &Event::Drained);
     let complaint = telling.failure_event().await;
     let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/hook")).unwrap();
-    let wanted = format!("webhook {host} was not told of drained of a: it answers with status 500");
+    let wanted = format!("webhook {host} did not get drained of a: it answers with status 500");
     assert_eq!((complaint.node.as_str(), complaint.text), ("a", wanted));
     assert_eq!(posts.try_iter().count(), 3, "no fourth try");
 }

@@ -75,21 +75,21 @@ struct NotifyTask {
 impl NotifyTask {
     fn run(&self, messages: &Receiver<(Message, Option<Receipt>)>) {
         while let Ok((message, receipt)) = messages.recv() {
-            let told = self.deliver(&message);
-            let (told, failed) = (told.is_ok(), told.err());
-            self.history.metrics().notified(if told { "sent" } else { "failed" }, 1);
+            let failed = self.deliver(&message).err();
+            let sent = failed.is_none();
+            self.history.metrics().notified(if sent { "sent" } else { "failed" }, 1);
             // A notice that was not sent because the node ends is sent in its next life.
             if let Some(why) = failed {
                 let Message { kind, subject, .. } = &message;
-                self.fail(format!("{} was not told of {kind} of {subject}: {why}", self.name()));
+                self.fail(format!("{} did not get {kind} of {subject}: {why}", self.name()));
             }
-            if told || !self.shared.closing.load(Ordering::Relaxed) {
+            if sent || !self.shared.closing.load(Ordering::Relaxed) {
                 receipt.iter().for_each(Receipt::done);
             }
             let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
                 self.history.metrics().notified("dropped", dropped);
-                self.fail(format!("{} was not told of {dropped} events: too many waited", self.name()));
+                self.fail(format!("{} did not get {dropped} events: too many waited", self.name()));
             }
         }
     }
@@ -100,7 +100,7 @@ impl NotifyTask {
             let Err(why) = send::send(&self.notifier.channel, message, self.notifier.timeout) else {
                 return Ok(());
             };
-            tracing::debug!("{} could not be told: {why}", self.name());
+            tracing::debug!("{} could not be reached: {why}", self.name());
             let again = pauses.next().is_some_and(|pause| self.rest(*pause));
             if !again {
                 return Err(why);

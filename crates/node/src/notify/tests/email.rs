@@ -146,10 +146,7 @@ async fn a_server_that_refuses_hangs_or_is_not_there_is_complained_of() {
         telling.notify(1_000, &ALARM);
         let complaint = telling.failure_event().await.text;
         let server = address.trim_start_matches("smtp://");
-        assert!(
-            complaint.starts_with(&format!("email by {server} was not told of alarm of a")),
-            "{complaint}"
-        );
+        assert!(complaint.starts_with(&format!("email by {server} did not get alarm of a")), "{complaint}");
         assert!(complaint.contains(says), "{says}: {complaint}");
     }
 }

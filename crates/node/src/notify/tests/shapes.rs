@@ -185,7 +185,7 @@ async fn each_service_gets_its_shape_and_its_refusals_are_tried_again_and_report
         notifying.notify(3_000, &Event::Drained);
         let complaint = notifying.failure_event().await;
         let host = service_url.strip_prefix("http://").unwrap();
-        let reported = format!("webhook {host} was not told of drained of a: {why}");
+        let reported = format!("webhook {host} did not get drained of a: {why}");
         assert_eq!(complaint.text, reported, "{shape:?}");
         assert_eq!(requests.try_iter().count(), 3, "no fourth try");
     }
