@@ -1,4 +1,7 @@
-//! The binary that is given away: optimised, stripped, and the same byte by byte wherever it is built.
+//! The binary that is given away: optimised, stripped, and the same byte by byte wherever it is built. With it come the
+//! list of what it is made of, and checksums.
+
+mod materials;
 
 use crate::cargo_command::{CargoCommand, quoted};
 use crate::parts::{minutes, timed};
@@ -9,15 +12,17 @@ use std::process::{Command, ExitCode};
 /// The largest size that the binary may have.
 const SIZE_MAX: u64 = 25_000_000;
 
-/// Builds the binary and says where it is.
+/// Checks the dependencies, builds the binary, writes its bill of materials and checksums, and says where they are.
 ///
 /// # Errors
-/// When it cannot be built, or is too large.
+/// When a dependency is refused, or the binary cannot be built or is too large.
 pub fn command(args: &[String]) -> Result<ExitCode> {
     if let Some(other) = args.first() {
         bail!("`{other}` means nothing here: `cargo xtask dist` takes no arguments");
     }
-    let (took, built) = timed(|| build(&crate::paths::root(), &crate::paths::target().join("dist-build")));
+    let root = crate::paths::root();
+    materials::check(&root)?;
+    let (took, built) = timed(|| build(&root, &crate::paths::target().join("dist-build")));
     let binary = built?;
     let size = binary.metadata()?.len();
     let megabytes = size as f64 / 1e6;
@@ -25,6 +30,10 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
     if size > SIZE_MAX {
         bail!("the binary is larger than {} MB: look for what grew", SIZE_MAX / 1_000_000);
     }
+    let bill = materials::write_bill(&root, &binary)?;
+    println!("{}: what it is made of, as CycloneDX", bill.display());
+    let sums = materials::write_checksums(&[&binary, &bill])?;
+    println!("{}: `sha256sum --check SHA256SUMS` there compares them", sums.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -95,7 +95,7 @@ const COMMANDS: &[XtaskCommand] = &[
     XtaskCommand {
         name: "dist",
         args: "",
-        about: "the small, fast, reproducible binary",
+        about: "the small, fast, reproducible binary, with its bill of materials and checksums",
         run: dist::command,
     },
     XtaskCommand { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },

