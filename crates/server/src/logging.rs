@@ -7,10 +7,11 @@ use tracing::Level;
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, Registry};
+use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::exit::{CliError, ExitKind};
 use crate::log_dedup::RepeatFilter;
+use crate::otlp::logs::{LogBridge, is_sent};
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,17 @@ pub(crate) enum LogFormat {
 
 /// The format of this process's log, once it has one.
 static STARTED: OnceLock<LogFormat> = OnceLock::new();
+
+/// Where a bridge to a collector is put, once the log has begun.
+static BRIDGE: OnceLock<reload::Handle<Option<LogBridge>, Registry>> = OnceLock::new();
+
+/// Gives what is logged from now on to a collector, too.
+pub(crate) fn send_over(bridge: LogBridge) {
+    let sent = BRIDGE.get().map(|place| place.reload(Some(bridge)));
+    if let Some(Err(error)) = sent {
+        tracing::warn!("the log cannot be sent: {error}");
+    }
+}
 
 /// Whether this process's log has begun, and is JSON.
 pub(crate) fn is_json() -> bool {
@@ -41,8 +53,11 @@ pub(crate) fn start(level: &str, format: LogFormat) -> Result<RepeatFilter, CliE
         None => level.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("log level: {e}")))?,
     };
     let repeats = RepeatFilter::new();
+    let (bridge, place) = reload::Layer::new(None::<LogBridge>);
+    let bridge = bridge.with_filter(filter_fn(|event| is_sent(event.target()))).boxed();
+    let _ = BRIDGE.set(place);
     tracing_subscriber::registry()
-        .with(lines(format))
+        .with(vec![lines(format), bridge])
         .with(filter)
         .with(filter_fn(|event| is_ours_or_short(event.target(), *event.level())))
         .with(repeats.clone())

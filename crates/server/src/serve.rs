@@ -19,8 +19,10 @@ use crate::exit::{CliError, ExitKind};
 use crate::key::KeyFile;
 use crate::listen::{ListenSecurity, Listeners, LocalSocket};
 use crate::log_dedup::RepeatFilter;
+use crate::logging;
 use crate::oidc::OidcProvider;
-use crate::otlp::TraceExporter;
+use crate::otlp::logs::LogSender;
+use crate::otlp::traces::TraceExporter;
 use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
 use crate::tls::{NodeTls, PresentNode};
@@ -57,9 +59,13 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
     warn_of_root(&meant.node.commands);
     runtime.spawn(repeats.clone().keep_counting());
-    let traces = meant.traces.take();
-    let traces =
-        traces.map(|to| TraceExporter::start(&to, &meant.node.name, &meant.node.registry)).transpose()?;
+    let collector = std::mem::take(&mut meant.collector);
+    let (node, registry) = (&meant.node.name, &meant.node.registry);
+    let logs = collector.logs.map(|to| LogSender::start(&to, node, registry)).transpose()?;
+    if let Some(logs) = &logs {
+        logging::send_over(logs.bridge());
+    }
+    let traces = collector.traces.map(|to| TraceExporter::start(&to, node, registry)).transpose()?;
     let traces = traces.map(Arc::new);
     meant.node.traces = traces.clone().map(|traces| traces as Arc<dyn TraceSink>);
     let ended = runtime.block_on(run_process(meant, born));
@@ -68,6 +74,9 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
         traces.close();
     }
     repeats.close();
+    if let Some(logs) = logs {
+        logs.close();
+    }
     ended
 }
 

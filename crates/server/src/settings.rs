@@ -23,7 +23,7 @@ use crate::bounded;
 use crate::exit::CliError;
 use crate::key::KeyFile;
 use crate::logging::LogFormat;
-use crate::otlp::OtlpEndpoint;
+use crate::otlp::OtlpEndpoints;
 use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
@@ -196,7 +196,7 @@ pub(crate) struct SettingsArgs {
     /// The format of the log: text or json; text by default
     #[arg(long, value_name = "FORMAT", env = "EVENKEEL_LOG_FORMAT")]
     pub(crate) log_format: Option<String>,
-    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, to which traces of runs are sent, such as http://localhost:4318; that of OTEL_EXPORTER_OTLP_ENDPOINT by default, or none
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, to which traces of runs and the log are sent, such as http://localhost:4318; that of OTEL_EXPORTER_OTLP_ENDPOINT by default, or none
     #[arg(long, value_name = "URL", env = "EVENKEEL_OTLP_ENDPOINT", hide_env_values = true)]
     pub(crate) otlp_endpoint: Option<String>,
     /// Whom to tell of which events; only in the file.
@@ -263,8 +263,8 @@ pub(crate) struct ServerSettings {
     pub(crate) tls: TlsSettings,
     /// The monitor to which the node says that it works.
     pub(crate) heartbeat: Option<OutgoingHeartbeat>,
-    /// Where traces are sent.
-    pub(crate) traces: Option<OtlpEndpoint>,
+    /// The collector of OpenTelemetry, to which traces and the log are sent.
+    pub(crate) collector: OtlpEndpoints,
     /// The keys of which callers must send one; `None` for the user's own.
     key: Option<KeyFile>,
 }
@@ -449,7 +449,9 @@ impl SettingsArgs {
             login,
             tls,
             heartbeat: self.heartbeat.map(HeartbeatConfig::resolve).transpose()?,
-            traces: OtlpEndpoint::resolve(self.otlp_endpoint, |name| std::env::var(name).ok())?,
+            collector: OtlpEndpoints::resolve(self.otlp_endpoint.as_deref(), |name| {
+                std::env::var(name).ok()
+            })?,
             key,
         })
     }

@@ -45,7 +45,7 @@ pub(crate) struct DevArgs {
     /// The format of the log: text or json; text by default
     #[arg(long, value_name = "FORMAT", env = "EVENKEEL_LOG_FORMAT")]
     log_format: Option<String>,
-    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, to which traces of runs are sent, such as http://localhost:4318; none by default
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, to which traces of runs and the log are sent, such as http://localhost:4318; none by default
     #[arg(long, value_name = "URL", env = "EVENKEEL_OTLP_ENDPOINT", hide_env_values = true)]
     otlp_endpoint: Option<String>,
 }
