@@ -298,3 +298,22 @@ fn took(run: &RunRow) -> String {
         _ => "–".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_script_declares_no_name_twice() {
+        // A browser would run none of it.
+        let script = include_str!("console/console.js");
+        let declared = |line: &'static str| {
+            let rest = line.strip_prefix("const ").or_else(|| line.strip_prefix("let "))?;
+            rest.split([' ', ';']).next()
+        };
+        let names: Vec<&str> = script.lines().filter_map(declared).collect();
+        assert!(names.len() > 40, "{names:?}");
+        let mut seen = BTreeSet::new();
+        assert!(names.iter().all(|name| seen.insert(name)), "{names:?}");
+    }
+}

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
+use crate::api::{AccessPolicy, App, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
 use crate::key::KeyFile;
 use crate::listen::{ListenSecurity, Listeners, LocalSocket};
@@ -122,7 +122,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         line,
         tls: tls.clone(),
         tls_mode: meant.tls.mode,
-        live: Arc::new(ConsoleFeed::default()),
+        live: Arc::default(),
         http_metrics: Arc::default(),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
@@ -134,7 +134,6 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         ending: ending.clone(),
     };
     let started = StartedNode { handle: handle.clone(), address, access };
-    ConsoleFeed::follow(app.clone());
     tokio::spawn(keep_fresh(tls.clone(), key));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     start_heartbeat(meant.heartbeat, &handle);

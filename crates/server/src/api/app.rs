@@ -8,7 +8,7 @@ use evenkeel_core::ids::NotifierName;
 use tokio::sync::watch;
 
 use super::access_policy::AccessPolicy;
-use super::console_feed::ConsoleFeed;
+use super::console_feed::LiveFeeds;
 use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
 use super::http_metrics::HttpMetrics;
@@ -27,7 +27,8 @@ pub(crate) struct App {
     pub(crate) access: Arc<AccessPolicy>,
     /// The provider by which people log in, if there is one.
     pub(crate) oidc: Option<Arc<OidcProvider>>,
-    pub(crate) live: Arc<ConsoleFeed>,
+    /// The feeds of the console.
+    pub(crate) live: Arc<LiveFeeds>,
     /// What the HTTP interface measures.
     pub(crate) http_metrics: Arc<HttpMetrics>,
     /// Denied callers, counted so that they cannot fill the audit log.

@@ -1,31 +1,25 @@
-//! `/api/v1/live`: the console's data, sent again whenever it changes.
+//! The data that the console shows, as rows for its page and as one document for its stream.
 
+mod merge_patch;
+mod patch_ring;
 mod sender;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::audit::{AuditFilter, AuditRecord};
-use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
+use evenkeel::{EventFilter, EventRecord, RunFilter};
 use evenkeel_core::ids::Namespace;
-use evenkeel_core::time::Millis;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use tokio_stream::wrappers::WatchStream;
-use tokio_stream::{Stream, StreamExt};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::fanout::latest::{self, LatestAttempts};
-use super::known_caller::KnownCaller;
 use super::running::{self, RunningAttempts};
-use super::{ApiError, App, calendars, fanout, namespaces};
+use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries::{self, JobSearch};
-pub(crate) use sender::ConsoleFeed;
+pub(crate) use patch_ring::FeedEvent;
+pub(crate) use sender::{LiveFeed, LiveFeeds, LiveViewer};
 
 /// The maximum number of jobs, calendars, runs and events that the console shows.
 pub(crate) const JOBS_SHOWN: usize = 200;
@@ -35,17 +29,11 @@ pub(crate) const RUNS_SHOWN: u32 = 50;
 const RUNNING_SHOWN: usize = 200;
 pub(crate) const EVENTS_SHOWN: u32 = 20;
 pub(crate) const AUDIT_SHOWN: u32 = 20;
-/// Changes within this time are sent as one.
-const PACE: Duration = Duration::from_millis(400);
-/// The interval of a new snapshot without any change, since next fires change with time.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The minimum interval between calls for the other nodes' histories, in milliseconds.
-const OTHERS_PACE: Millis = Millis::secs(2);
 /// The maximum time that a snapshot waits for them.
 const OTHERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The data that the console shows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ConsoleSnapshot {
     /// The node that serves the snapshot.
     pub(crate) node: String,
@@ -112,11 +100,6 @@ impl RemoteHistories {
 }
 
 impl ConsoleSnapshot {
-    /// Takes a snapshot, with the latest records of the other histories.
-    pub(crate) async fn take(app: &App, others: &RemoteHistories) -> Self {
-        Self::find(app, others, JobSearch::default()).await
-    }
-
     /// Takes a snapshot with only these jobs, and of one namespace, if the search names one.
     pub(crate) async fn find(app: &App, others: &RemoteHistories, search: JobSearch<'_>) -> Self {
         let (handle, own, namespace) = (&app.handle, app.handle.name(), search.namespace);
@@ -154,104 +137,35 @@ impl ConsoleSnapshot {
         }
     }
 
-    fn text(&self) -> Arc<str> {
-        serde_json::to_string(self).expect("rows are plain data").into()
-    }
-}
-
-impl ConsoleFeed {
-    /// Starts to watch the node; stops with it.
-    pub(crate) fn follow(app: App) {
-        tokio::spawn(async move {
-            let (mut changes, mut ending) = (app.handle.changes(), app.ending.clone());
-            let (mut others, mut heard) = (RemoteHistories::default(), None);
-            while !*ending.borrow() {
-                if app.live.snapshot.receiver_count() > 0 {
-                    let now = clock::now().mono;
-                    if heard.is_none_or(|at| now - at >= OTHERS_PACE) {
-                        (others, heard) = (RemoteHistories::collect(&app, None).await, Some(now));
-                    }
-                    app.live.publish(&ConsoleSnapshot::take(&app, &others).await);
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(PACE) => {}
-                    _ = ending.changed() => return,
-                }
-                tokio::select! {
-                    _ = tokio::time::timeout(PATIENCE, changes.changed()) => {}
-                    _ = ending.changed() => return,
-                }
-            }
+    /// The same as one document, in which every row has a key of its own that never changes, so that a change of a row is a
+    /// small change of the document. No object in it has a null.
+    pub(super) fn document(&self) -> Value {
+        let Self { node, closed, enabled, more, running, .. } = self;
+        let document = json!({
+            "node": node,
+            "closed": closed,
+            "enabled": enabled,
+            "more": more,
+            "running": running,
+            "jobs": keyed(&self.jobs, |job| job.name.clone()),
+            "calendars": keyed(&self.calendars, |calendar| calendar.name.clone()),
+            "nodes": keyed(&self.nodes, |node| node.name.clone()),
+            "runs": keyed(&self.runs, |run| format!("{}#{}", run.run, run.attempt)),
+            "sharded": name_set(&self.sharded),
+            "events": keyed(&self.events, |event| format!("{}#{}", event.node, event.seq)),
+            "audit": keyed(&self.audit, |entry| entry.id.clone()),
+            "missing": name_set(&self.missing),
         });
-    }
-
-    fn publish(&self, picture: &ConsoleSnapshot) {
-        let text = picture.text();
-        self.snapshot.send_if_modified(|old| {
-            let new = *old != text;
-            *old = text;
-            new
-        });
+        merge_patch::without_nulls(document)
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LiveQuery {
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
+/// Rows as an object with these keys.
+fn keyed<T: Serialize>(rows: &[T], key: impl Fn(&T) -> String) -> Value {
+    rows.iter().map(|row| (key(row), json!(row))).collect()
 }
 
-/// The present snapshot; of one namespace, if one is named.
-async fn present(app: &App, namespace: Option<&Namespace>) -> Arc<str> {
-    let others = RemoteHistories::collect(app, namespace).await;
-    ConsoleSnapshot::find(app, &others, JobSearch { namespace, ..JobSearch::default() }).await.text()
-}
-
-pub(super) async fn stream(
-    State(app): State<App>,
-    caller: KnownCaller,
-    page: Result<Query<LiveQuery>, QueryRejection>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    let Query(LiveQuery { namespace }) = page?;
-    namespaces::known(&app, namespace.as_ref())?;
-    let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
-    // The first snapshot is taken at once; later ones wait for a change.
-    let first = tokio_stream::once(present(&app, namespace.as_ref()).await);
-    let of_all = app.clone();
-    let changed = changes.then(move |shared| {
-        let (app, namespace) = (of_all.clone(), namespace.clone());
-        async move {
-            match namespace {
-                Some(namespace) => present(&app, Some(&namespace)).await,
-                None => shared,
-            }
-        }
-    });
-    let pictures = first.chain(changed).map(|text| Some(Event::default().event("picture").data(&*text)));
-    let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
-    // A stream is one use of a session: it may last as long as one may be idle.
-    let over = caller.session.map(|session| session.longest_use(clock::now().wall));
-    let over = async move {
-        match over {
-            Some(left) => tokio::time::sleep(left).await,
-            None => std::future::pending().await,
-        }
-    };
-    let end = end.merge(once_after(over));
-    let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));
-    Ok(Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
-}
-
-/// A stream that ends another one after this.
-fn once_after<T>(over: impl Future<Output = ()> + Send + 'static) -> impl Stream<Item = Option<T>> {
-    let (send, receive) = tokio::sync::watch::channel(false);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = over => { let _ = send.send(true); }
-            () = send.closed() => {}
-        }
-    });
-    WatchStream::new(receive).filter(|over| *over).map(|_| None)
+/// Names as an object in which each has the value `true`.
+fn name_set<'a>(names: impl IntoIterator<Item = &'a String>) -> Value {
+    names.into_iter().map(|name| (name.clone(), Value::Bool(true))).collect()
 }

@@ -128,6 +128,9 @@ impl Generators {
         {
             parameters.push(idempotency_key());
         }
+        if path == "/api/v1/live" {
+            parameters.push(last_event_id());
+        }
         let (kind, content) = match docs.answer {
             AnswerDocs::Json(of) => ("application/json", json!({ "schema": of(&mut self.answers) })),
             AnswerDocs::Text(kind) => (kind, json!({ "schema": { "type": "string" } })),
@@ -213,6 +216,17 @@ fn idempotency_key() -> Value {
         "required": false,
         "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
         "description": "A text of the caller's own: the same request with the same key runs a job once only.",
+    })
+}
+
+fn last_event_id() -> Value {
+    json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": false,
+        "schema": { "type": "string" },
+        "description": "The id of the last event that the caller has: the stream goes on after it. docs/concepts/live.md \
+                        describes the events.",
     })
 }
 

@@ -7,8 +7,8 @@ use evenkeel_core::principal::Role;
 use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
-    App, audit, calendars, cluster, console_feed, events, explain, http_metrics, jobs, namespaces, nodes,
-    preview, run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
+    App, audit, calendars, cluster, events, explain, http_metrics, jobs, live, namespaces, nodes, preview,
+    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
     AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
@@ -215,10 +215,12 @@ pub(crate) const READS: &[ApiRead] = &[
     read(
         "/api/v1/live",
         Scope::List,
-        || get(console_feed::stream),
-        does("Sends the contents of the console whenever they change")
-            .query::<console_feed::LiveQuery>()
-            .text("text/event-stream"),
+        || get(live::stream),
+        does(
+            "Sends what the console shows as one document, and then each change of it as a JSON Merge Patch",
+        )
+        .query::<live::LiveQuery>()
+        .text("text/event-stream"),
     ),
     read(
         "/api/v1/whoami",

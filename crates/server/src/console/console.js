@@ -1,4 +1,4 @@
-// Keeps the console live: reads the stream of pictures and writes them as text nodes only.
+// Keeps the console live: reads the stream of changes and writes what it shows as text nodes only.
 // @ts-check
 
 /** @typedef {{name: string, schedule: string, timezone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean, disabled?: boolean, missing?: string[], unschedulable?: boolean}} Job */
@@ -9,7 +9,8 @@
 /** @typedef {{job: string, total: number, leader: string | null, reshard_pending: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
 /** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
-/** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
+/** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before?: number, after?: number, what: string}} Change */
+/** The document of the stream: each row stands under a key of its own, and what would be null is left out. @typedef {{[key: string]: any}} Live */
 /** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], running: number, runs: Run[], sharded: string[], events: Happening[], audit: Change[], missing: string[]}} Picture */
 
 /** The node says every 15 s that it lives, if nothing else: who hears nothing for so long is cut off. */
@@ -172,7 +173,7 @@ const link = (name) => {
 };
 
 /** What the owner does, where it does not simply hold the job. @param {Job} job */
-const part = (job) => {
+const duty = (job) => {
   const says = job.placement === "sharded" ? (job.nodes > 0 ? `leads ${job.nodes}` : "leads") : "plans";
   const told = job.placement === "sharded" || (job.placement === "dispatched" && job.owner);
   return told ? [" ", el("small", {}, says)] : [];
@@ -198,7 +199,7 @@ const jobRow = (job) => {
     el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
     el("td", { class: "words" }, ...rules(job), el("small", {}, job.timezone)),
     el("td", {}, due(job)),
-    el("td", {}, job.owner ?? "–", ...part(job)),
+    el("td", {}, job.owner ?? "–", ...duty(job)),
     el("td", { class: "actions" }, starter(job.name, `${path}/run`), toggle),
   ];
 };
@@ -441,7 +442,7 @@ const eventRow = (event) => [
 const auditRow = (entry) => {
   const from = entry.from === "" ? "" : ` from ${entry.from}`;
   const claims = entry.claims === "" ? "" : `, says ${entry.claims}`;
-  const versions = entry.before === null && entry.after === null ? "" : `version ${entry.before ?? "none"} → ${entry.after ?? "none"}`;
+  const versions = entry.before === undefined && entry.after === undefined ? "" : `version ${entry.before ?? "none"} → ${entry.after ?? "none"}`;
   return [
     el("td", {}, time(entry.at)),
     el("td", { class: "words" }, `${entry.who}${from}${claims}`),
@@ -451,6 +452,44 @@ const auditRow = (entry) => {
     el("td", {}, entry.node),
   ];
 };
+
+/**
+ * Applies a JSON Merge Patch (RFC 7396). Objects without a prototype have no key but their own.
+ * @param {any} target @param {any} patch @returns {any}
+ */
+const patched = (target, patch) => {
+  if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
+  const whole = target !== null && typeof target === "object" && !Array.isArray(target) ? target : {};
+  const made = Object.assign(Object.create(null), whole);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete made[key];
+    else made[key] = patched(made[key], value);
+  }
+  return made;
+};
+
+/** Rows in the order of their keys. @param {{[key: string]: any}} rows */
+const byKey = (rows) => Object.keys(rows).sort().map((key) => rows[key]);
+
+/**
+ * Rows in the order of a moment, the latest first. Of one moment, rows of one history stand in its order.
+ * @param {{[key: string]: any}} rows @param {(row: any) => string} moment
+ */
+const latestFirst = (rows, moment) =>
+  byKey(rows).reverse().sort((a, b) => Date.parse(moment(b)) - Date.parse(moment(a)) || (b.seq ?? 0) - (a.seq ?? 0));
+
+/** The document as the page shows it. @param {Live} live @returns {Picture} */
+const pictured = (live) => ({
+  .../** @type {Picture} */ (live),
+  jobs: byKey(live.jobs),
+  calendars: byKey(live.calendars),
+  nodes: byKey(live.nodes),
+  runs: latestFirst(live.runs, (run) => run.started ?? run.ended ?? run.due),
+  sharded: Object.keys(live.sharded),
+  events: latestFirst(live.events, (event) => event.at),
+  audit: latestFirst(live.audit, (entry) => entry.at),
+  missing: Object.keys(live.missing).sort(),
+});
 
 /** @param {Picture} picture */
 const paint = (picture) => {
@@ -497,6 +536,24 @@ let last = new Date();
 /** @type {number | undefined} */
 let unheard;
 
+/** The document of the stream as of its last event, and that event's id. @type {Live} */
+let live = {};
+let lastId = "";
+
+/** Takes an event of the stream; a comment is none. @param {string} block */
+const take = (block) => {
+  /** @type {{[field: string]: string}} */
+  const event = {};
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    if (colon > 0) event[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
+  }
+  if (event.data === undefined) return;
+  live = patched(event.event === "patch" ? live : {}, JSON.parse(event.data));
+  lastId = event.id ?? "";
+  paint(pictured(live));
+};
+
 /** Reads the stream until it ends; without a session, the page becomes the login form. */
 const follow = async () => {
   const silence = new AbortController();
@@ -505,7 +562,10 @@ const follow = async () => {
     unheard = setTimeout(() => silence.abort(), SILENCE_MS);
   };
   heard();
-  const answer = await fetch(`api/v1/live?${part()}`, { signal: silence.signal });
+  // The stream goes on after the event that the page has; where the node does not know it, with the whole document.
+  /** @type {Record<string, string>} */
+  const headers = lastId === "" ? {} : { "Last-Event-ID": lastId };
+  const answer = await fetch(`api/v1/live?${part()}`, { headers, signal: silence.signal });
   if (answer.status === 401) return location.reload();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   last = new Date();
@@ -520,10 +580,7 @@ const follow = async () => {
     text += value;
     const blocks = text.split("\n\n");
     text = blocks.pop() ?? "";
-    for (const block of blocks) {
-      const data = block.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
-      if (data.length > 0) paint(JSON.parse(data.join("\n")));
-    }
+    blocks.forEach(take);
   }
 };
 

@@ -1,47 +1,24 @@
 //! The console without a browser: readable as it comes, and its stream says what changed.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use crate::process::{PATIENCE, ServerProcess, own_key_line, until};
-
-/// The pictures of the stream, one after the other.
-struct SnapshotStream(BufReader<TcpStream>);
-
-impl SnapshotStream {
-    fn of(node: &ServerProcess) -> Self {
-        let mut stream = TcpStream::connect(node.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let key = own_key_line();
-        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n{key}\r\n\r\n", node.address)
-            .expect("it reads");
-        Self(BufReader::new(stream))
-    }
-
-    fn next(&mut self) -> Value {
-        loop {
-            let mut line = String::new();
-            assert!(self.0.read_line(&mut line).expect("a line") > 0, "the stream ended");
-            if let Some(data) = line.strip_prefix("data: ") {
-                return serde_json::from_str(data.trim()).expect("it is JSON");
-            }
-        }
-    }
-}
+use crate::live::LiveStream;
+use crate::process::{ServerProcess, until};
 
 #[test]
 fn the_stream_shows_a_new_job_and_its_run_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
-    let mut pictures = SnapshotStream::of(&node);
-    assert_eq!(pictures.next()["jobs"], serde_json::json!([]));
+    let mut live = LiveStream::of(&node);
+    assert_eq!(live.next()["jobs"], json!({}));
     let job = "[[job]]\nname = \"hand\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
-    until("the job is in the picture", || (pictures.next()["jobs"][0]["name"] == "hand").then_some(()));
+    until("the job is in the document", || (live.next()["jobs"]["hand"]["name"] == "hand").then_some(()));
     node.ok(&["job", "run", "hand"]);
-    until("its run is in the picture", || (pictures.next()["runs"][0]["state"] == "succeeded").then_some(()));
+    until("its run is in the document", || {
+        let runs = live.next()["runs"].as_object()?;
+        runs.values().any(|run| run["state"] == "succeeded").then_some(())
+    });
 }
 
 #[test]
@@ -93,16 +70,16 @@ fn a_job_beyond_the_first_page_is_found_by_its_name() {
 fn calendars_and_how_many_jobs_name_them_are_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
-    let mut pictures = SnapshotStream::of(&node);
-    assert_eq!(pictures.next()["calendars"], serde_json::json!([]));
+    let mut live = LiveStream::of(&node);
+    assert_eq!(live.next()["calendars"], json!({}));
     let page = || node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"").1;
     assert!(page().contains("No calendars yet."), "{}", page());
     let declared = "[[calendar]]\nname = \"office\"\nwindows = [\"mon-fri 09:00..17:00\"]\n\
                     description = \"<b>open</b>\"\n[[job]]\nname = \"x\"\nschedule = \"0 * * * *\"\n\
                     require_calendars = [\"office\"]\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], declared).status.success());
-    until("it is in the picture, and so is who names it", || {
-        let office = &pictures.next()["calendars"][0];
+    until("it is in the document, and so is the number of jobs that name it", || {
+        let office = &live.next()["calendars"]["office"];
         (office["name"] == "office" && (&office["jobs"], &office["version"]) == (&1.into(), &1.into()))
             .then_some(())
     });
@@ -134,8 +111,8 @@ fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("no node fits"), "{page}");
     assert!(page.contains("<code>0 1 * * *</code> <code>0 2 * * *</code>"), "each rule is whole: {page}");
-    let mut pictures = SnapshotStream::of(&node);
-    assert_eq!(pictures.next()["jobs"][0]["unschedulable"], true);
+    let mut live = LiveStream::of(&node);
+    assert_eq!(live.next()["jobs"]["far"]["unschedulable"], true);
 }
 
 #[test]
@@ -148,15 +125,11 @@ fn what_is_disabled_says_so_and_runs_of_sharded_jobs_lead_to_their_shards() {
     let listed = node.ok(&["job", "list"]);
     assert!(listed.lines().any(|line| line.starts_with("off ") && line.contains(" disabled ")), "{listed}");
     node.ok(&["job", "run", "cut"]);
-    let mut pictures = SnapshotStream::of(&node);
+    let mut live = LiveStream::of(&node);
     until("both shards have run", || {
-        let picture = pictures.next();
-        let runs = picture["runs"].as_array()?;
-        assert_eq!(
-            picture["sharded"].as_array().map(|all| all.is_empty()),
-            Some(runs.is_empty()),
-            "{picture}"
-        );
+        let document = live.next();
+        let runs = document["runs"].as_object()?;
+        assert_eq!(document["sharded"], if runs.is_empty() { json!({}) } else { json!({ "cut": true }) });
         (runs.len() == 2).then_some(())
     });
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");

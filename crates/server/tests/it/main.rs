@@ -33,6 +33,7 @@ mod join;
 mod json_log;
 mod kept_secrets;
 mod labels;
+mod live;
 mod logins;
 mod logs;
 mod metrics;
