@@ -204,4 +204,6 @@ pub enum Refusal {
     Standby,
     /// The object has this version, 0 where there is none, and the caller wants another one.
     Stale(u64),
+    /// The caller lacks the role on the job, by the labels that the job has.
+    Forbidden,
 }

@@ -38,7 +38,7 @@ pub use job_checks::JobChecks;
 pub use leadership_state::{LeaderTerm, LeadershipState};
 pub use membership::OwnMembership;
 pub use offered_runs::{OfferState, OfferedRuns, SentOffer};
-pub use open_commands::{CommandItem, ItemOutcome, OpenCommands, PendingCommand};
+pub use open_commands::{CommandItem, CommandTerms, ItemOutcome, OpenCommands, PendingCommand};
 pub use peer_contacts::{Contact, PeerContacts};
 pub use permit_waiters::PermitWaiters;
 pub use planning_state::{PlacedRun, PlanningState};

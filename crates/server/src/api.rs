@@ -114,7 +114,7 @@ pub(crate) fn router(app: App) -> Router {
     let reads = reads::add_routes(Router::new()).layer(axum::middleware::from_fn(transfer::validated));
     let keyed = changes::add_routes(reads)
         .layer(axum::middleware::from_fn(query_keys::known))
-        .layer(axum::middleware::from_fn(authorization::authorized))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), authorization::authorized))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), authentication::required));
     Router::new()

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use evenkeel_core::principal::{Grant, Grants};
+use evenkeel_core::principal::{Grant, Grants, Role};
 
 /// The group that stands for everyone who is let in.
 const EVERYONE: &str = "*";
 
-/// The roles of the members of one group, as a setting has it: `GROUP=ROLE` or `GROUP=ROLE:NAMESPACE`.
+/// The roles of the members of one group, as a setting has it: `GROUP=ROLE`, `GROUP=ROLE:NAMESPACE` or
+/// `GROUP=ROLE:NAMESPACE:LABELS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRole {
     group: String,
@@ -18,14 +19,33 @@ pub(crate) struct GroupRole {
 impl FromStr for GroupRole {
     type Err = String;
 
-    /// Names of groups may have `=` in them, as those of LDAP do; roles have none.
+    /// Names of groups may have `=` in them, as those of LDAP do, and so may labels: the sign that a role follows counts.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (group, role) = text
-            .rsplit_once('=')
-            .filter(|(group, _)| !group.trim().is_empty())
-            .ok_or_else(|| format!("{text:?} names no group: write GROUP=ROLE or GROUP=ROLE:NAMESPACE"))?;
-        let grant = role.trim().parse::<Grant>().map_err(|e| e.to_string())?;
-        Ok(Self { group: group.trim().to_owned(), grant })
+        let splits = text.match_indices('=').map(|(at, _)| (text[..at].trim(), text[at + 1..].trim()));
+        let splits: Vec<_> = splits.filter(|(group, _)| !group.is_empty()).collect();
+        let read = |(group, role): &(&str, &str)| {
+            Some(Self { group: (*group).to_owned(), grant: role.parse().ok()? })
+        };
+        let mut readings = splits.iter().filter_map(read);
+        match (readings.next(), readings.next()) {
+            (Some(one), None) => Ok(one),
+            (Some(one), Some(other)) => Err(format!(
+                "{text:?} can be read in two ways, as role {} or {} of a group: name the group or the label otherwise",
+                one.grant, other.grant
+            )),
+            (None, _) => {
+                // The part that looks like a role says what is wrong with it.
+                let is_role = |(_, role): &&(&str, &str)| {
+                    Role::ALL.iter().any(|known| role.split(':').next() == Some(known.as_str()))
+                };
+                let meant = splits.iter().find(is_role).or(splits.last());
+                let wrong = meant.and_then(|(_, role)| role.parse::<Grant>().err());
+                Err(wrong.map_or_else(
+                    || format!("{text:?} names no group: write GROUP=ROLE or GROUP=ROLE:NAMESPACE"),
+                    |wrong| wrong.to_string(),
+                ))
+            }
+        }
     }
 }
 
@@ -56,13 +76,8 @@ impl GroupRoles {
             role.group == EVERYONE || groups.clone().any(|group| group == role.group.as_str())
         };
         let granted: Vec<&Grant> = self.0.iter().filter(is_member).map(|role| &role.grant).collect();
-        let is_included = |grant: &Grant| {
-            granted.iter().any(|other| {
-                *other != grant
-                    && other.role >= grant.role
-                    && (other.namespace.is_none() || other.namespace == grant.namespace)
-            })
-        };
+        let is_included =
+            |grant: &Grant| granted.iter().any(|other| *other != grant && other.includes(grant));
         let mut grants: Vec<Grant> =
             granted.iter().filter(|grant| !is_included(grant)).map(|grant| (*grant).clone()).collect();
         grants.sort();
@@ -115,8 +130,24 @@ mod tests {
         let of = roles(&["cn=ops,dc=example=operator", "/team/a=viewer"]);
         assert_eq!(granted(&of, &["cn=ops,dc=example"]), "operator");
         assert_eq!(granted(&of, &["/team/a"]), "viewer");
-        for bad in ["", "admin", "=admin", " =admin", "ops=king", "ops=", "ops=admin:"] {
+        let of = roles(&["cn=ops,dc=example=operator:a:team=billing|sales+!legacy", "devs=author:*:team=x"]);
+        assert_eq!(granted(&of, &["cn=ops,dc=example"]), "operator:a:!legacy+team=billing|sales");
+        assert_eq!(granted(&of, &["devs"]), "author:*:team=x");
+        for bad in [
+            "",
+            "admin",
+            "=admin",
+            " =admin",
+            "ops=king",
+            "ops=",
+            "ops=admin:",
+            "ops=operator:a:team=x,tier=1",
+        ] {
             assert!(bad.parse::<GroupRole>().is_err(), "{bad}");
         }
+        let two = "x=operator:a:team=viewer".parse::<GroupRole>().expect_err("two readings");
+        assert!(two.contains("operator:a:team=viewer or viewer"), "{two}");
+        let wrong = "ops=admin:a:team=x".parse::<GroupRole>().expect_err("no role");
+        assert!(wrong.contains("leave them out"), "{wrong}");
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use compat_cluster::compat_cluster;
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 use lookup::{LOOK, planner, points};
-pub(crate) use lookup::{enabled, is_job, is_known, names, schedule, timed};
+pub(crate) use lookup::{enabled, is_job, is_known, labels, names, schedule, timed};
 pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_namespace, no_node, unknown_node};
 pub(crate) use nodes::{gone, living_names, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};

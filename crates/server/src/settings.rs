@@ -114,7 +114,7 @@ pub(crate) struct SettingsArgs {
     /// The header in which they name the person's groups, with commas between them, such as X-Forwarded-Groups
     #[arg(long, value_name = "HEADER", env = "EVENKEEL_PROXY_GROUPS_HEADER")]
     pub(crate) proxy_groups_header: Option<String>,
-    /// The role of a group's members, for people of the login provider or of a proxy: GROUP=ROLE or GROUP=ROLE:NAMESPACE; the group * is everyone; give several with commas or by repeating the flag
+    /// The role of a group's members, for people of the login provider or of a proxy: GROUP=ROLE, GROUP=ROLE:NAMESPACE or GROUP=ROLE:NAMESPACE:LABELS for jobs with these labels; the group * is everyone; give several with commas or by repeating the flag
     #[arg(long, value_name = "GROUP=ROLE", env = "EVENKEEL_GROUP_ROLE", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) group_role: Vec<String>,

@@ -33,6 +33,7 @@ mod notification;
 mod precondition;
 mod principals;
 mod requests;
+pub(crate) mod rights;
 mod secrets;
 mod switches;
 
@@ -49,9 +50,12 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     for (ask, n, item) in ctx.local.commands.idle_items().take(BATCH) {
         let order = item.needs_leader();
         let scope = CommitScope::Item(ask, n);
-        let wanted = ctx.local.commands.get(ask).and_then(PendingCommand::wanted);
+        let pending = ctx.local.commands.get(ask);
+        let wanted = pending.and_then(PendingCommand::wanted);
+        let rights = pending.and_then(PendingCommand::rights);
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
+            _ if let Some(refused) = rights.and_then(|rights| rights::lacking(ctx, rights, item)) => refused,
             _ if let Some(refused) = wanted.and_then(|wanted| precondition::unmet(ctx, wanted, item)) => {
                 refused
             }
@@ -112,6 +116,7 @@ fn carry_out(
         | Command::Unlock(_)
         | Command::Beat(_)
         | Command::If(..)
+        | Command::Within(..)
         | Command::Apply(_)
         | Command::Declare(_)
         | Command::Shutdown(_)

@@ -15,7 +15,7 @@ use crate::ids::{
 };
 use crate::job::{JobFile, Occasion};
 use crate::namespace::NamespaceSettings;
-use crate::principal::{Principal, PrincipalKind};
+use crate::principal::{JobRights, Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems, SealedSecret};
 use crate::registry::Revision;
 use crate::settings::Spread;
@@ -27,6 +27,8 @@ use crate::time::Wall;
 pub enum Command {
     /// Do this if its object is as the caller wants it. Only a command that changes one object with a version takes that.
     If(Precondition, Box<Self>),
+    /// Do this on jobs on which the caller has these rights, by their labels at the moment of the change. Around all others.
+    Within(Box<JobRights>, Box<Self>),
     /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88). The node parses
     /// them: if one is invalid, none is applied.
     Apply(Vec<JobFile>),
@@ -347,7 +349,7 @@ impl Command {
     pub fn describe(&self) -> Option<CommandDescription<'_>> {
         use CommandObject as O;
         let (verb, object) = match self {
-            Self::If(_, command) => return command.describe(),
+            Self::If(_, command) | Self::Within(_, command) => return command.describe(),
             Self::Apply(_) | Self::Declare(_) => {
                 let only = self.declared().next().filter(|_| self.declared().nth(1).is_none());
                 (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
@@ -399,12 +401,18 @@ impl Command {
         Some(CommandDescription { verb, object, on_node })
     }
 
+    /// The command itself, without its conditions.
+    #[must_use]
+    pub fn plain(&self) -> &Self {
+        match self {
+            Self::If(_, command) | Self::Within(_, command) => command.plain(),
+            command => command,
+        }
+    }
+
     /// The names of the jobs that it declares.
     pub fn declared(&self) -> impl Iterator<Item = &JobName> {
-        let command = match self {
-            Self::If(_, command) => command.as_ref(),
-            command => command,
-        };
+        let command = self.plain();
         let (files, declarations) = match command {
             Self::Apply(files) => (files.as_slice(), Default::default()),
             Self::Declare(declarations) => (Default::default(), declarations.as_slice()),

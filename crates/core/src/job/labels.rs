@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,16 @@ impl JobLabels {
     }
 }
 
+/// As in a flag: `team=billing,tier=1`.
+impl fmt::Display for JobLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (word, value)) in self.iter().enumerate() {
+            write!(f, "{}{word}={value}", if n == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
 impl TryFrom<BTreeMap<String, String>> for JobLabels {
     type Error = IdError;
 
@@ -59,8 +70,8 @@ impl From<JobLabels> for BTreeMap<String, String> {
 }
 
 /// Conditions on the labels of a job, all of which must hold, as `team=billing|sales,!legacy`. One without conditions fits every
-/// job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// job. In order, each condition once, so that equal texts but for the order are equal values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobSelector(Vec<Condition>);
 
 impl JobSelector {
@@ -75,6 +86,29 @@ impl JobSelector {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The conditions.
+    pub fn iter(&self) -> impl Iterator<Item = &Condition> {
+        self.0.iter()
+    }
+
+    /// Whether it has no condition that the other one lacks, so that it fits each job that the other one fits.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.0.iter().all(|condition| other.0.contains(condition))
+    }
+
+    /// The selector that fits the jobs that both fit. It may have more conditions than a text may.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self::ordered(self.0.iter().chain(&other.0).cloned().collect())
+    }
+
+    fn ordered(mut conditions: Vec<Condition>) -> Self {
+        conditions.sort_unstable();
+        conditions.dedup();
+        Self(conditions)
+    }
 }
 
 impl FromStr for JobSelector {
@@ -88,7 +122,7 @@ impl FromStr for JobSelector {
                 "there are {} conditions, allowed are {LABELS_MAX}",
                 conditions.len()
             ))),
-            false => Ok(Self(conditions)),
+            false => Ok(Self::ordered(conditions)),
         }
     }
 }
@@ -127,6 +161,17 @@ mod tests {
         for wrong in ["team=", "=x", "a b", "team=x y", "!"] {
             wrong.parse::<JobSelector>().expect_err(wrong);
         }
+    }
+
+    #[test]
+    fn two_selectors_together_fit_what_both_fit() {
+        let selector = |text: &str| text.parse::<JobSelector>().expect(text);
+        let (billing, core) = (selector("team=billing"), selector("tier=1,team=billing"));
+        assert_eq!(selector("tier=1, team=billing,tier=1"), core, "the order and repetitions say nothing");
+        assert!(billing.covers(&core) && !core.covers(&billing) && selector("").covers(&billing));
+        assert!(!selector("team=billing|sales").covers(&billing), "what is not plain is not decided");
+        assert_eq!(billing.and(&selector("tier=1")), core);
+        assert_eq!(billing.and(&core), core);
     }
 
     #[test]

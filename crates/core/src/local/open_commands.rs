@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use crate::ids::{JobName, LockName, RunId};
 use crate::input::{Answer, ApplyResult, Command, CommandId, CommandObject, Precondition, SameDeclaration};
 use crate::job::Job;
+use crate::principal::JobRights;
 use crate::time::Mono;
 
 /// The command id of the node's own items, which need no answer. They sort last.
@@ -97,6 +98,17 @@ pub enum ItemOutcome {
     Answer(Answer),
 }
 
+/// Who asks for a command, and on which conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CommandTerms {
+    /// The caller's name as the request gave it, to be kept with the switches it sets; empty where it gave none.
+    pub(crate) by: String,
+    /// What the caller wants of the object that it changes.
+    pub(crate) wanted: Option<Precondition>,
+    /// The role that the caller must have on each job, where labels decide.
+    pub(crate) rights: Option<Box<JobRights>>,
+}
+
 /// A command whose items are not all complete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingCommand {
@@ -104,10 +116,8 @@ pub struct PendingCommand {
     until: Mono,
     /// How many items are open.
     open: usize,
-    /// The caller's name as the request gave it, to be kept with the switches it sets; empty where it gave none.
-    by: String,
-    /// What its caller wants of the object that it changes.
-    wanted: Option<Precondition>,
+    /// Who asks for it, and on which conditions.
+    terms: CommandTerms,
     /// The result of each applied item.
     applied: Vec<(JobName, ApplyResult)>,
     /// The last answer to an item.
@@ -124,12 +134,17 @@ impl PendingCommand {
     /// The caller's name; empty where the request gave none.
     #[must_use]
     pub fn by(&self) -> &str {
-        &self.by
+        &self.terms.by
     }
 
     /// What the caller wants of the object that it changes.
     pub(crate) fn wanted(&self) -> Option<&Precondition> {
-        self.wanted.as_ref()
+        self.terms.wanted.as_ref()
+    }
+
+    /// The role that the caller must have on each job, where labels decide.
+    pub(crate) fn rights(&self) -> Option<&JobRights> {
+        self.terms.rights.as_deref()
     }
 }
 
@@ -160,12 +175,12 @@ impl OpenCommands {
     pub(crate) fn accept(
         &mut self,
         ask: CommandId,
-        (by, wanted): (String, Option<Precondition>),
+        terms: CommandTerms,
         items: Vec<CommandItem>,
         until: Mono,
     ) {
         let (open, applied, answer) = (items.len(), Vec::new(), None);
-        self.commands.insert(ask, PendingCommand { until, open, by, wanted, applied, answer });
+        self.commands.insert(ask, PendingCommand { until, open, terms, applied, answer });
         for (n, item) in (0..).zip(items) {
             self.add_item((ask, n), item);
         }

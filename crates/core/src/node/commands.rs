@@ -9,13 +9,15 @@ use core::fmt::Display;
 
 use super::absorb::landed;
 use super::{EarliestWake, Node};
+use crate::cluster::control::rights;
 use crate::effect::{Effect, Event, StopReason, Ticket};
 use crate::ids::{Fire, JobName, NodeName, RunId};
-use crate::input::{Answer, Command, CommandId, Declaration, NodeSwitch, Offer, Refusal};
+use crate::input::{Answer, Command, CommandId, Declaration, NodeSwitch, Offer, Precondition, Refusal};
 use crate::job::{Job, JobError, JobFile};
 use crate::lifecycle;
-use crate::local::{CommandItem, CommitScope, Given, ItemOutcome};
+use crate::local::{CommandItem, CommandTerms, CommitScope, Given, ItemOutcome};
 use crate::placement::claims;
+use crate::principal::JobRights;
 use crate::registry::TxnOutcome;
 use crate::time::{Millis, Now};
 use crate::view::JobId;
@@ -40,13 +42,16 @@ impl Node {
         command: Command,
         effects: &mut Vec<Effect>,
     ) {
-        let (wanted, command) = match command {
-            Command::If(wanted, command) => (Some(wanted), *command),
-            command => (None, command),
-        };
+        let (rights, wanted, command) = unwrapped(command);
         let has_version = || command.describe().is_some_and(|described| described.object.has_version());
         if wanted.is_some() && !has_version() {
             return refuse(ask, Refusal::Invalid, UNVERSIONED.into(), effects);
+        }
+        // An open item that ends a run has an effect at once.
+        if let (Some(rights), Command::Kill(run)) = (&rights, &command)
+            && let Err(why) = rights::on_run(&self.view, rights, &run.job)
+        {
+            return refuse(ask, Refusal::Forbidden, why, effects);
         }
         let invalid = |wrong: &dyn Display| format!("{wrong}; nothing was applied");
         let items: Vec<CommandItem> = match command {
@@ -94,7 +99,8 @@ impl Node {
         if items.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        self.local.commands.accept(ask, (by, wanted), items, now.mono + PATIENCE);
+        let terms = CommandTerms { by, wanted, rights };
+        self.local.commands.accept(ask, terms, items, now.mono + PATIENCE);
     }
 
     /// The declared job, parsed, if this registry's durability is enough for it.
@@ -300,6 +306,18 @@ impl Node {
         effects.extend((!is_known).then_some(Effect::Announce(Event::Drained)));
         let departing = self.local.commands.take_awaiting_departure();
         effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
+    }
+}
+
+/// A command with its conditions.
+fn unwrapped(command: Command) -> (Option<Box<JobRights>>, Option<Precondition>, Command) {
+    let (rights, command) = match command {
+        Command::Within(rights, command) => (Some(rights), *command),
+        command => (None, command),
+    };
+    match command {
+        Command::If(wanted, command) => (rights, Some(wanted), *command),
+        command => (rights, None, command),
     }
 }
 

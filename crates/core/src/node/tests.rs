@@ -58,6 +58,7 @@ mod principals;
 mod priority;
 mod registry_rollback;
 mod retries;
+mod rights;
 mod run_timeout;
 mod secrets;
 mod sharded;

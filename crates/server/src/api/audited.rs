@@ -11,10 +11,10 @@ use axum::response::Response;
 use evenkeel::audit::{AuditOutcome, Proof, Requester};
 use evenkeel_core::ids::{IdError, PrincipalName, RequestId};
 use evenkeel_core::input::{Answer, Command, CommandKind, Precondition, Refusal};
+use evenkeel_core::principal::JobRights;
 
 use super::app::App;
-use super::demand::ROLE;
-use super::error::{ApiError, ErrorSummary};
+use super::error::{ApiError, ErrorSummary, ROLE};
 use super::idempotency;
 use crate::client::CLIENT;
 use crate::listen::Caller;
@@ -38,6 +38,8 @@ pub(crate) struct AuditedRequest {
     pub(crate) asker: Requester,
     /// What the caller wants of the object that it changes.
     wanted: Option<Precondition>,
+    /// What decides on each job, where labels do.
+    rights: Option<JobRights>,
     /// Its `Idempotency-Key`.
     key: Option<String>,
     noted: Arc<AtomicU8>,
@@ -45,12 +47,17 @@ pub(crate) struct AuditedRequest {
 
 impl AuditedRequest {
     pub(crate) fn new(asker: Requester) -> Self {
-        Self { asker, wanted: None, key: None, noted: Arc::default() }
+        Self { asker, wanted: None, rights: None, key: None, noted: Arc::default() }
     }
 
     /// The same request, whose command is done only if its object is as it is wanted.
     pub(super) fn with_precondition(self, wanted: Option<Precondition>) -> Self {
         Self { wanted, ..self }
+    }
+
+    /// The same request, whose commands change jobs only where these rights allow it.
+    pub(super) fn with_rights(self, rights: Option<JobRights>) -> Self {
+        Self { rights, ..self }
     }
 
     /// The same request with its `Idempotency-Key`.
@@ -74,6 +81,10 @@ impl AuditedRequest {
             None => command,
         };
         let named = NamedObjects::of(&command);
+        let command = match &self.rights {
+            Some(rights) => Command::Within(Box::new(rights.clone()), Box::new(command)),
+            None => command,
+        };
         match app.handle.ask_as(self.asker.clone(), command).await {
             // The requester may have mistyped a name; the node suggests none.
             Answer::Refused(Refusal::NotFound, text) => {

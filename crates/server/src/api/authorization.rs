@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{MatchedPath, Query, RawPathParams, Request};
+use axum::extract::{MatchedPath, Query, RawPathParams, Request, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -11,15 +11,16 @@ use evenkeel_core::ids::{CalendarName, JobName, Namespace, SecretName};
 use evenkeel_core::input::CommandKind;
 use evenkeel_core::principal::Role;
 
-use super::ApiError;
 use super::changes::CHANGES;
-use super::demand::{Demand, ROLE, Scope, lacking, within};
-use super::error::wrong_method;
+use super::demand::{Demand, Scope, lacking, on_job, on_run, within};
+use super::error::{ROLE, wrong_method};
 use super::known_caller::KnownCaller;
 use super::reads::READS;
+use super::{ApiError, App};
 
 /// Refuses a request whose caller lacks the role that the address demands.
 pub(super) async fn authorized(
+    State(app): State<App>,
     path: Option<MatchedPath>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
@@ -37,7 +38,7 @@ pub(super) async fn authorized(
     let Some(demand) = demand(request.method(), path, param("verb")) else {
         return wrong_method().await.into_response();
     };
-    match check(caller, demand, param, request.uri()) {
+    match check(&app, caller, demand, param, request.uri()) {
         Ok(None) => next.run(request).await,
         Ok(Some(limited)) => {
             *request.uri_mut() = limited;
@@ -60,6 +61,7 @@ fn demand(method: &Method, path: &str, verb: Option<&str>) -> Option<Demand> {
 
 /// Whether the caller has what is demanded; the address to use instead, if the caller sees only a part of a list.
 fn check<'a>(
+    app: &App,
     caller: &KnownCaller,
     Demand { role, scope }: Demand,
     param: impl Fn(&str) -> Option<&'a str>,
@@ -70,13 +72,17 @@ fn check<'a>(
         // A name that is none is the handler's to refuse.
         None => somewhere(caller, role),
     };
+    let on_named = |text: Option<&str>, on: OnJob| match text.and_then(|name| name.parse().ok()) {
+        Some(job) => on(app, caller, role, &job),
+        None => somewhere(caller, role),
+    };
     match scope {
         Scope::Caller => Ok(()),
         Scope::Cluster if caller.may_in_cluster(role) => Ok(()),
         Scope::Cluster => Err(lacking(role, "the cluster")),
         Scope::Body => somewhere(caller, role),
-        Scope::Job => named(param("name"), of_job),
-        Scope::Run => named(param("run").and_then(|run| run.split(':').next()), of_job),
+        Scope::Job => on_named(param("name"), on_job),
+        Scope::Run => on_named(param("run").and_then(|run| run.split(':').next()), on_run),
         Scope::Calendar => {
             named(param("name"), |name| Some(name.parse::<CalendarName>().ok()?.namespace().to_owned()))
         }
@@ -88,6 +94,9 @@ fn check<'a>(
     }
     .map(|()| None)
 }
+
+/// Checks a caller's role on a job.
+type OnJob = fn(&App, &KnownCaller, Role, &JobName) -> Result<(), ApiError>;
 
 fn of_job(name: &str) -> Option<String> {
     Some(name.parse::<JobName>().ok()?.namespace().to_owned())

@@ -353,7 +353,8 @@ pub(super) async fn noted(
     let Some(known) = known else { return super::error::wrong_method().await.into_response() };
     let caller = request.extensions().get::<KnownCaller>();
     let proof = caller.map_or(Proof::Nobody, |caller| caller.proof.clone());
-    let asked = AuditedRequest::new(asker(proof, &request));
+    let rights = caller.and_then(|caller| caller.job_rights(known.demand.role));
+    let asked = AuditedRequest::new(asker(proof, &request)).with_rights(rights);
     let wanted = precondition::wanted(request.headers(), known.kind());
     let key = idempotency::key(request.headers(), known.kind());
     let (asked, refused) = match (wanted, key) {

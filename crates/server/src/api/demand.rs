@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use axum::http::StatusCode;
-use evenkeel_core::principal::Role;
+use evenkeel_core::ids::JobName;
+use evenkeel_core::job::JobLabels;
+use evenkeel_core::principal::{JobRights, Role};
 
-use super::ApiError;
 use super::known_caller::KnownCaller;
+use super::{ApiError, App};
+use crate::queries;
 
 /// The role that an address demands, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +24,9 @@ pub(crate) struct Demand {
 pub(crate) enum Scope {
     /// For the cluster as a whole.
     Cluster,
-    /// In the namespace of the named job.
+    /// In the namespace of the named job, or on that job by its labels.
     Job,
-    /// In the namespace of the job of the named run.
+    /// In the namespace of the job of the named run, or on that job by its labels.
     Run,
     /// In the namespace of the named calendar.
     Calendar,
@@ -47,9 +49,6 @@ impl Demand {
     }
 }
 
-/// The code of a refusal of a known caller that lacks a role.
-pub(super) const ROLE: &str = "role";
-
 /// The caller needs the role in this namespace. To one that may see nothing there it does not exist.
 pub(super) fn within(caller: &KnownCaller, role: Role, namespace: &str) -> Result<(), ApiError> {
     if caller.may(role, namespace) {
@@ -66,5 +65,45 @@ pub(super) fn within(caller: &KnownCaller, role: Role, namespace: &str) -> Resul
 
 pub(super) fn lacking(role: Role, place: &str) -> ApiError {
     let text = format!("this takes the role {role} for {place}: `evenkeel whoami` shows yours");
-    ApiError::new(StatusCode::FORBIDDEN, ROLE, text)
+    ApiError::lacks_role(text)
+}
+
+/// The caller needs the role on this job, whose labels may decide. A job that does not exist is the handler's to refuse.
+pub(super) fn on_job(app: &App, caller: &KnownCaller, role: Role, job: &JobName) -> Result<(), ApiError> {
+    let Some(rights) = by_labels(caller, role, job) else { return within(caller, role, job.namespace()) };
+    match queries::labels(&app.handle, job) {
+        Some(labels) => rights.check_present(job, &labels).map_err(ApiError::lacks_role),
+        None => Ok(()),
+    }
+}
+
+/// The caller needs the role on the job of a run. The labels of a job that does not exist any more fit no selector.
+pub(super) fn on_run(app: &App, caller: &KnownCaller, role: Role, job: &JobName) -> Result<(), ApiError> {
+    match by_labels(caller, role, job) {
+        Some(rights) if queries::labels(&app.handle, job).is_none() => {
+            rights.check_unknown(job).map_err(ApiError::lacks_role)
+        }
+        _ => on_job(app, caller, role, job),
+    }
+}
+
+/// The caller needs the role on this job as it is, if it exists, and as it is declared: with these labels, or as it is.
+pub(super) fn on_declared(
+    app: &App,
+    caller: &KnownCaller,
+    role: Role,
+    (job, labels): (&JobName, Option<&JobLabels>),
+) -> Result<(), ApiError> {
+    on_job(app, caller, role, job)?;
+    match (by_labels(caller, role, job), labels) {
+        (Some(rights), Some(labels)) => rights.check_declared(job, labels).map_err(ApiError::lacks_role),
+        _ => Ok(()),
+    }
+}
+
+/// The rights of a caller whose role on a job depends on the labels of the job.
+fn by_labels(caller: &KnownCaller, role: Role, job: &JobName) -> Option<JobRights> {
+    let namespace = job.namespace();
+    let depends = !caller.may(role, namespace) && caller.may_on_some_job(role, namespace);
+    caller.job_rights(role).filter(|_| depends)
 }

@@ -55,6 +55,11 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
+    /// The refusal of a known caller that lacks a role.
+    pub(crate) fn lacks_role(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, ROLE, message)
+    }
+
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
@@ -92,6 +97,8 @@ pub(super) struct ErrorSummary {
 /// The media type of an error response.
 pub(crate) const PROBLEM: &str = "application/problem+json";
 const UNKNOWN: &str = "unknown";
+/// The code of a refusal of a known caller that lacks a role.
+pub(super) const ROLE: &str = "role";
 const STANDBY: &str = "standby";
 
 impl ApiError {
@@ -131,6 +138,7 @@ impl From<(Refusal, String)> for ApiError {
                 version: Some(version),
                 ..Self::new(StatusCode::PRECONDITION_FAILED, "stale", message)
             },
+            Refusal::Forbidden => Self::lacks_role(message),
             Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, STANDBY, message),
         }
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
 use super::declared_texts::DeclaredTexts;
-use super::demand::within;
+use super::demand::on_declared;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
@@ -122,6 +122,7 @@ pub(super) async fn show(
 pub(super) async fn put(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
+    caller: KnownCaller,
     asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<ApplyAnswer>, ApiError> {
@@ -134,6 +135,7 @@ pub(super) async fn put(
         let text = format!("the body is of job {written}, the address of {name}: send it there");
         return Err(ApiError::invalid(text));
     }
+    on_declared(&app, &caller, Role::Author, (&name, Some(&file.labels)))?;
     declare(&app, &asked, [Declaration::File(Box::new(file))].into()).await
 }
 
@@ -197,7 +199,11 @@ pub(super) async fn apply(
         }
     };
     for job in &jobs {
-        within(&caller, Role::Author, job.name().namespace())?;
+        let labels = match job {
+            Declaration::File(file) => Some(&file.labels),
+            Declaration::Same(_) => None,
+        };
+        on_declared(&app, &caller, Role::Author, (job.name(), labels))?;
     }
     let answer = declare(&app, &asked, jobs).await?;
     if let Some(texts) = &known {

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use evenkeel::audit::Proof;
 use evenkeel_core::ids::Namespace;
-use evenkeel_core::principal::{Grants, Role};
+use evenkeel_core::principal::{Grants, JobRights, Role};
 
 use super::ApiError;
 use super::session::Session;
@@ -43,12 +43,27 @@ impl KnownCaller {
         self.grants.role_in(namespace) >= Some(role)
     }
 
+    /// Whether it has this role, or a higher one, on some job that may be in a namespace.
+    pub(super) fn may_on_some_job(&self, role: Role, namespace: &str) -> bool {
+        self.grants.role_on_some_job(namespace) >= Some(role)
+    }
+
+    /// The rights by which each command of a request that demands this role is judged; `None` where no label decides.
+    pub(super) fn job_rights(&self, role: Role) -> Option<JobRights> {
+        self.grants.has_labels().then(|| JobRights { grants: self.grants.clone(), role })
+    }
+
     /// The part of the cluster that a page can show it: one namespace, or `Some(None)` for all; `None` where it has no role.
     pub(crate) fn visible_part(&self) -> Option<Option<Namespace>> {
         if self.may_in_cluster(Role::Viewer) {
             return Some(None);
         }
         self.grants.0.iter().filter_map(|grant| grant.namespace.clone()).min().map(Some)
+    }
+
+    /// Whether it has this role, or a higher one, on some job that may be in any namespace.
+    pub(super) fn may_on_some_job_anywhere(&self, role: Role) -> bool {
+        self.grants.role_on_some_job_anywhere() >= Some(role)
     }
 
     /// Whether it has this role, or a higher one, for the cluster as a whole.

@@ -14,7 +14,6 @@ use super::audited::{TriedUser, client_identity, response_text};
 use super::authentication;
 use super::body::EmptyBody;
 use super::cookies::Cookie;
-use super::demand::ROLE;
 use super::headers::text;
 use super::known_caller::KnownCaller;
 use super::principals;
@@ -221,11 +220,7 @@ pub(super) async fn link(
         KnownCaller { session: Some(session), .. } => session.subject(),
         KnownCaller { proof: Proof::Key | Proof::Uid(_), .. } => app.access.key_subject(),
         _ => {
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                ROLE,
-                "only a user that is logged in, or the key, gets a link",
-            ));
+            return Err(ApiError::lacks_role("only a user that is logged in, or the key, gets a link"));
         }
     };
     let code = app.access.login_codes.give(of, evenkeel::clock::now().mono, LINK_LASTS)?;

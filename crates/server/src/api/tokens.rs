@@ -31,7 +31,7 @@ pub(super) struct NewTokenBody {
     /// The name.
     #[schemars(with = "String")]
     name: PrincipalName,
-    /// The roles, as `author:team-a`.
+    /// The roles, as `author:team-a`, or `author:team-a:team=billing` for jobs with this label.
     #[schemars(with = "Vec<String>")]
     roles: Grants,
     /// A span, or `never`.

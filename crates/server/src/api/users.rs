@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
-use super::demand::ROLE;
-use super::error::{done, read_body};
+use super::error::{ROLE, done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::session_subject::SessionOwner;
@@ -33,7 +32,7 @@ use crate::text_input::ReadTarget;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserBody {
-    /// The roles, as `author:team-a`.
+    /// The roles, as `author:team-a`, or `author:team-a:team=billing` for jobs with this label.
     #[schemars(with = "Option<Vec<String>>")]
     roles: Option<Grants>,
     /// The password; as it was if left out.

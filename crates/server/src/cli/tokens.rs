@@ -48,7 +48,7 @@ pub(crate) struct TokenNameArgs {
 pub(crate) struct TokenArgs {
     /// The token's name
     name: PrincipalName,
-    /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only; give several with commas or by repeating the flag
+    /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only, and for an operator or author with :NAMESPACE:LABELS for jobs with these labels only, as operator:team-a:team=billing+!legacy, which may read everything else there (NAMESPACE * is all of them); give several with commas or by repeating the flag
     #[arg(long, value_name = "ROLE", value_delimiter = ',', required = true)]
     role: Vec<String>,
     /// How long the token lasts: a time such as 90d, or never

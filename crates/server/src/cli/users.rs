@@ -51,7 +51,7 @@ pub(crate) struct UserNameArgs {
 pub(crate) struct UserSettingsArgs {
     /// The user's name
     name: PrincipalName,
-    /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only; give several with commas or by repeating the flag; `none` for no role
+    /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only, and for an operator or author with :NAMESPACE:LABELS for jobs with these labels only, as operator:team-a:team=billing+!legacy, which may read everything else there (NAMESPACE * is all of them); give several with commas or by repeating the flag; `none` for no role
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     role: Vec<String>,
     /// Read the user's password from standard input: 10 bytes or more, without the line's end

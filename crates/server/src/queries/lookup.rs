@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::Handle;
 use evenkeel_core::ids::{JobName, Member, NodeName};
-use evenkeel_core::job::Spec;
+use evenkeel_core::job::{JobLabels, Spec};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::LoadRecord;
 use evenkeel_core::schedule::Schedule;
@@ -31,6 +31,11 @@ pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
 /// Whether there is a job of this name.
 pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
     handle.with_node(|node| node.view().find(name).is_some_and(|job| job.is_live()))
+}
+
+/// The labels of a job, if it exists.
+pub(crate) fn labels(handle: &Handle, name: &JobName) -> Option<JobLabels> {
+    handle.with_node(|node| Some(node.view().find(name)?.spec()?.job.labels.clone()))
 }
 
 /// The number of jobs that may fire: jobs that may be owned (K), sharded and dispatched ones.

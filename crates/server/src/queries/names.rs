@@ -110,10 +110,7 @@ impl NamedObjects {
             _ => {}
         }
         // What is declared need not exist, but its namespace must.
-        let command = match command {
-            Command::If(_, command) => command.as_ref(),
-            command => command,
-        };
+        let command = command.plain();
         let spaces: BTreeSet<&str> = match command {
             Command::Calendar(calendar) => [calendar.name.namespace()].into(),
             Command::Secret(secret) => [secret.name.namespace()].into(),

@@ -223,7 +223,11 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("settings.oidc_session", Span, "a span with its unit, as \"12h\""),
     ("settings.proxy_user_header", Text, "the name of a header, as \"X-Forwarded-User\""),
     ("settings.proxy_groups_header", Text, "the name of a header, as \"X-Forwarded-Groups\""),
-    ("settings.group_role", Texts, "a list of roles, as [\"platform=admin\", \"team-a-devs=author:team-a\"]"),
+    (
+        "settings.group_role",
+        Texts,
+        "a list of roles, as [\"platform=admin\", \"team-a-devs=author:team-a\", \"billing=operator:team-a:team=billing\"]",
+    ),
     ("settings.cluster_key_file", Text, "the path of a file, as \"/etc/evenkeel/key\""),
     ("settings.identity", Text, "the path of a file, as \"/etc/evenkeel/identity.json\""),
     ("settings.join", Text, "a token, or the path of a file with one, as \"/etc/evenkeel/join\""),

@@ -32,6 +32,7 @@ mod http;
 mod join;
 mod json_log;
 mod kept_secrets;
+mod labelled_roles;
 mod labels;
 mod live;
 mod logins;

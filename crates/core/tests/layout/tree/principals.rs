@@ -33,6 +33,14 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         description: "builds".into(),
         ..user.clone()
     };
+    let labelled = Principal {
+        name: "bob".parse().expect("a name"),
+        grants: Grants(
+            ["operator:team-a:!legacy+team=billing|sales"].map(|text| text.parse().expect("a grant")).into(),
+        ),
+        disabled: false,
+        ..user.clone()
+    };
     let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
     let secret = SealedSecret {
         name: "team-a/s".parse().expect("a name"),
@@ -44,6 +52,7 @@ pub(super) fn principals() -> Vec<LayoutLine> {
     vec![
         line("user", live(user)),
         line("token", live(token)),
+        line("user/labels", live(labelled)),
         line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
         line("roles", every!(Role: Viewer, Operator, Author, Admin)),
         line("secret", SecretRecord::Live(Box::new(secret))),
