@@ -11,7 +11,7 @@ use core::fmt;
 use crate::commit_kind::CommitKind;
 use crate::ids::{JobName, Member, NodeName, RunId, Token};
 use crate::input::{Answer, CommandId, Offer};
-use crate::job::{Backoff, LaunchSettings, Priority, Work};
+use crate::job::{Backoff, LaunchSettings, Priority, RunParameters, Work};
 use crate::keys::Key;
 pub use crate::outcome::{StopReason, Verdict, VerdictState};
 use crate::registry::{LeaseId, Txn};
@@ -40,6 +40,9 @@ pub struct Run {
     pub parameter: String,
     /// The job's own parameter, the same for every shard.
     pub job_parameter: String,
+    /// The parameters of the run: those that a manual run was given, and the defaults of the job. A command has each as a
+    /// variable of its name.
+    pub parameters: RunParameters,
     /// The number of the attempt, counted from 1.
     pub attempt: u32,
     /// The fencing token.

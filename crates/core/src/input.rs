@@ -18,6 +18,7 @@ mod precondition;
 
 pub use command::{
     ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch, ObjectKind,
+    RunOptions,
 };
 pub use declaration::{Declaration, SameDeclaration};
 pub use offer::{Offer, OfferAnswer, ProbeReply};

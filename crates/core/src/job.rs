@@ -13,6 +13,7 @@ mod misfire;
 mod namespace;
 mod notify;
 mod overlap;
+mod parameters;
 mod parts;
 mod placement;
 mod pool;
@@ -46,6 +47,9 @@ pub use limits::{Cores, LimitValues, Limits, RunLimitValues, RunLimits};
 pub use misfire::{MisfireSettings, default_grace};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
+pub use parameters::{
+    JobParameter, PARAMETERS_MAX, ParameterType, ParameterValue, RUN_PARAMETERS_BYTES_MAX, RunParameters,
+};
 pub use parts::{JobMisfire, JobParts};
 pub use placement::{JobPlacement, MemberSettings, ShardedPlacement};
 pub use pool::Pool;

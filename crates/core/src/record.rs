@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Verdict;
 use crate::ids::{Fire, Member, NodeName, RequestId};
-use crate::job::Spec;
+use crate::job::{RunParameters, Spec};
 use crate::labels::Labels;
 use crate::overlap::SkippedSpan;
 use crate::registry::Value;
@@ -254,9 +254,21 @@ pub struct TriggerRequest {
     /// number they do not run it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former: BTreeSet<NodeName>,
+    /// The parameters of its runs, until they are claimed: then their attempts have them. A job that declares none has none
+    /// here, so a program that does not know this field does not know the job either, and leaves the entry alone.
+    #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
+    pub parameters: RunParameters,
     /// When it was cancelled, before any node had claimed a run for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<Wall>,
+}
+
+impl TriggerRequest {
+    /// Marks it as handled: what its runs need is in their attempts now.
+    pub(crate) fn take(&mut self) {
+        self.taken = true;
+        self.parameters = RunParameters::default();
+    }
 }
 
 /// How many triggers of a job are remembered.

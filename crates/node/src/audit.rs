@@ -223,7 +223,12 @@ fn detail(command: &Command) -> String {
             format!("{}{more}", names.join(", "))
         }
         Command::RunNow(_, id) => format!("request {id}"),
-        Command::RunOn(_, id, node) => format!("request {id}, on node {node} alone"),
+        Command::RunWith(_, id, options) => {
+            let node = options.node.as_ref().map(|node| format!(", on node {node} alone"));
+            let given = Some(&options.parameters).filter(|given| !given.is_empty());
+            let given = given.map(|given| format!(", with {given}"));
+            truncate(&format!("request {id}{}{}", node.unwrap_or_default(), given.unwrap_or_default()))
+        }
         Command::Switch(_, node, _) => format!("on node {node} alone"),
         Command::Shards(_, shards, _) => truncate(&format!("shards {shards}")),
         Command::Configure(setting) => match setting {

@@ -19,6 +19,7 @@ mod event;
 mod location;
 mod namespace;
 mod notice;
+mod parameters;
 mod progress;
 mod query;
 mod record;

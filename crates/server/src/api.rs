@@ -43,6 +43,7 @@ mod nodes;
 mod oidc_login;
 pub(crate) mod openapi;
 pub(crate) mod output;
+mod parameters;
 mod passwords;
 mod precondition;
 mod preview;

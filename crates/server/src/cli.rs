@@ -18,6 +18,7 @@ mod namespace_args;
 mod namespaces;
 mod next;
 mod nodes;
+mod parameter_arg;
 mod plan;
 mod response;
 mod runs;

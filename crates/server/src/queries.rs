@@ -8,6 +8,7 @@ mod lookup;
 mod names;
 mod nodes;
 mod open_fires;
+mod parameters;
 mod remarks;
 mod shards;
 mod switches;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
 use evenkeel_core::ids::{Fire, JobName, Member, Namespace, NodeName, RequestId, RunId};
-use evenkeel_core::job::{JobSelector, Placement};
+use evenkeel_core::job::{JobSelector, Placement, RunParameters};
 use evenkeel_core::lifecycle;
 use evenkeel_core::load::Score;
 use evenkeel_core::record::{ShardRunState, TriggerRequest};
@@ -35,6 +36,7 @@ pub(crate) use lookup::{enabled, is_job, is_known, labels, names, schedule, time
 pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_namespace, no_node, unknown_node};
 pub(crate) use nodes::{gone, living_names, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
+pub(crate) use parameters::{parameter_names, requested_parameters};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, requested_shards, shards};
 pub(crate) use switches::ended as ended_switches;
@@ -274,6 +276,7 @@ pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
         ended: Some(at),
         from: due,
         output: 0,
+        parameters: RunParameters::default(),
     })
 }
 

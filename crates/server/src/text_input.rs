@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use error::InputErrorKind;
+pub(crate) use error::nearest;
 pub(crate) use keys::ReadTarget;
 
 /// The maximum depth of lists and tables: a job needs 5.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::ids::{JobName, LockName, NodeName, RequestId};
-use evenkeel_core::input::{Command, NodeSwitch};
+use evenkeel_core::input::{Command, NodeSwitch, RunOptions};
 use evenkeel_core::job::{JobFile, Placement};
 use evenkeel_core::local::Given;
 use evenkeel_core::shards::ShardSet;
@@ -401,7 +401,8 @@ impl<'a> FaultDriver<'a> {
                 self.number += 1;
                 let id: RequestId =
                     format!("o{}", self.number).parse().expect("a letter and a number are a name");
-                let command = Command::RunOn(name, id, node);
+                let options = RunOptions { node: Some(node), ..RunOptions::default() };
+                let command = Command::RunWith(name, id, options.into());
                 let twice = self.work.chance(500).then(|| FaultRecovery::Ask(command.clone()));
                 (command, twice)
             }

@@ -76,6 +76,7 @@ fn sample_entries() -> EntryMap {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        parameters: crate::job::RunParameters::default(),
         taken_back: None,
     };
     let asked =

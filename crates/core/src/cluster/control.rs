@@ -10,7 +10,7 @@ use alloc::format;
 use crate::commit_kind::CommitKind;
 use crate::eligibility;
 use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
-use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal, SameDeclaration};
+use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal, RunOptions, SameDeclaration};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
 use crate::local::{CommandItem, CommitScope, ItemOutcome, PendingCommand};
@@ -99,8 +99,8 @@ fn carry_out(
         Command::Disable(name) => switches::enable(ctx, name, false, origin()),
         Command::Shards(name, shards, on) => switches::enable_shards(ctx, name, (shards, *on), origin()),
         Command::Switch(name, node, switch) => nodes::switch(ctx, name, (node, *switch), origin()),
-        Command::RunNow(name, request) => run_now(ctx, name, request, None),
-        Command::RunOn(name, request, node) => run_now(ctx, name, request, Some(node)),
+        Command::RunNow(name, request) => run_now(ctx, name, request, &RunOptions::default()),
+        Command::RunWith(name, request, options) => run_now(ctx, name, request, options),
         Command::Kill(run) => requests::cancel(ctx, run, out),
         Command::Drain(node) => drain(ctx, node, true),
         Command::Undrain(node) => drain(ctx, node, false),
@@ -280,7 +280,7 @@ pub(crate) fn pause(ctx: &RuleContext<'_>, job: &JobView<'_>, origin: SwitchOrig
     }
 }
 
-fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> ItemDecision {
+fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, options: &RunOptions) -> ItemDecision {
     let Some(job) = ctx.view.find(name) else { return no_job(name) };
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
@@ -291,9 +291,16 @@ fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&
     if !job.is_enabled() {
         return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));
     }
+    let node = options.node.as_ref();
     if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(ctx, &job, node)) {
         return refuse(kind, text);
     }
+    // The commit is guarded by the declaration: so the values are those of the one that the run begins with.
+    let parameters = match job.spec().map(|spec| spec.job.run_parameters(&options.parameters)) {
+        None => return no_job(name),
+        Some(Err(wrong)) => return refuse(Refusal::Invalid, wrong),
+        Some(Ok(parameters)) => parameters,
+    };
     if record.requests.len() >= REQUESTS_MAX {
         let Some(oldest) = record.requests.iter().position(|r| r.taken) else {
             let text =
@@ -307,6 +314,7 @@ fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&
         at: ctx.moment(),
         taken: false,
         node: node.cloned(),
+        parameters,
         shards: ShardSet::empty(),
         former: BTreeSet::new(),
         taken_back: None,

@@ -13,7 +13,7 @@ use crate::ids::{
     CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId,
     SecretName, counted,
 };
-use crate::job::{JobFile, Occasion};
+use crate::job::{JobFile, Occasion, RunParameters};
 use crate::namespace::NamespaceSettings;
 use crate::principal::{JobRights, Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems, SealedSecret};
@@ -66,8 +66,8 @@ pub enum Command {
     Accept(JobName, Revision),
     /// Run the job once, now; the same id triggers one run.
     RunNow(JobName, RequestId),
-    /// Run this node's shards of a sharded job once, now.
-    RunOn(JobName, RequestId, NodeName),
+    /// The same with parameters, or only for one node's shards of a sharded job.
+    RunWith(JobName, RequestId, Box<RunOptions>),
     /// Change one switch of a sharded job on one node.
     Switch(JobName, NodeName, NodeSwitch),
     /// Exclude all present nodes from a sharded job, each until it is restarted.
@@ -106,6 +106,16 @@ pub enum Command {
     Count(JobName, ProcessedItems),
     /// Hand everything over before the process ends: finish what runs, claim nothing, then close the lease.
     Leave,
+}
+
+/// What is special about a manual run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RunOptions {
+    /// The only node that runs its shards of a sharded job; all nodes when absent.
+    pub node: Option<NodeName>,
+    /// The parameters that are given. They are checked against the declaration that the job has when the request is written,
+    /// in the same commit.
+    pub parameters: RunParameters,
 }
 
 /// A setting of the whole cluster.
@@ -375,7 +385,7 @@ impl Command {
             Self::Shutdown(job) | Self::Switch(job, _, NodeSwitch::Shutdown) => ("shutdown", O::Job(job)),
             Self::Delete(job) => (CommandKind::DELETE_JOB.verb, O::Job(job)),
             Self::Accept(job, _) => (CommandKind::ACCEPT_JOB.verb, O::Job(job)),
-            Self::RunNow(job, _) | Self::RunOn(job, ..) => (CommandKind::RUN.verb, O::Job(job)),
+            Self::RunNow(job, _) | Self::RunWith(job, ..) => (CommandKind::RUN.verb, O::Job(job)),
             Self::Kill(run) => (CommandKind::KILL.verb, O::Run(run)),
             Self::Claim => (CommandKind::CLAIM.verb, O::Node(None)),
             Self::Leave => ("leave", O::Node(None)),
@@ -395,7 +405,8 @@ impl Command {
             | Self::Count(..) => return None,
         };
         let on_node = match self {
-            Self::RunOn(_, _, node) | Self::Switch(_, node, _) => Some(node),
+            Self::RunWith(_, _, options) => options.node.as_ref(),
+            Self::Switch(_, node, _) => Some(node),
             _ => None,
         };
         Some(CommandDescription { verb, object, on_node })

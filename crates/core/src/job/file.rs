@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_one, is_yes, one, yes};
 use super::{
-    CatchUp, Dataflow, Delivery, Http, JobLabels, Limits, Notify, Overlap, Placement, Pool, Priority,
-    Program, RESHARD_TIMEOUT, Retry, Work, written,
+    CatchUp, Dataflow, Delivery, Http, JobLabels, JobParameter, Limits, Notify, Overlap, Placement, Pool,
+    Priority, Program, RESHARD_TIMEOUT, Retry, Work, written,
 };
 use crate::ids::{CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, PoolName, WrittenName};
 use crate::labels::NodeSelector;
@@ -75,6 +75,9 @@ pub struct JobFile {
     /// A text that every run gets, whatever its shard (S2-19).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
+    /// The parameters that a manual run may be given, by name: each is a variable of the command.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, JobParameter>,
     /// The sharding strategy of a sharded job.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: ShardingStrategy,
@@ -227,6 +230,7 @@ impl JobFile {
             shards: 1,
             shard_parameters: Vec::new(),
             parameter: String::new(),
+            parameters: BTreeMap::new(),
             strategy: ShardingStrategy::default(),
             order: NodeOrder::default(),
             sticky_shards: false,

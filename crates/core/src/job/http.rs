@@ -56,8 +56,8 @@ pub struct Http {
     /// Every request of a run has its own ones beside these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for the
-    /// content of a file of the node.
+    /// The body: a text in which `{{run}}` and the like stand for facts of the run, `{{parameter:NAME}}` for the value of a
+    /// parameter, and `{{secret:NAME}}` for the content of a file of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
     /// The status codes that count as success; 200-299 when absent.
@@ -107,9 +107,20 @@ impl Http {
         let pieces = texts.flat_map(|text| read(text).unwrap_or_default());
         let secret = |piece| match piece {
             TemplatePart::Secret { name, json: _ } => Some(name),
-            TemplatePart::Text(_) | TemplatePart::Fact { .. } => None,
+            TemplatePart::Text(_) | TemplatePart::Fact { .. } | TemplatePart::Parameter { .. } => None,
         };
         pieces.filter_map(secret).collect()
+    }
+
+    /// The names of the parameters in its body.
+    #[must_use]
+    pub fn parameters(&self) -> BTreeSet<&str> {
+        let pieces = read(&self.body).unwrap_or_default().into_iter();
+        let parameter = |piece| match piece {
+            TemplatePart::Parameter { name, json: _ } => Some(name),
+            TemplatePart::Text(_) | TemplatePart::Fact { .. } | TemplatePart::Secret { .. } => None,
+        };
+        pieces.filter_map(parameter).collect()
     }
 
     /// Refuses an invalid request, with the field and the fix.

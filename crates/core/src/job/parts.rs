@@ -1,13 +1,14 @@
 //! The parts of a valid job.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::span_text::SpanText;
 use super::{
-    Backoff, CatchUp, Delivery, JobLabels, JobPlacement, JobSchedule, JobWork, Notify, Overlap, Pool,
-    Priority, Retry, SwitchPosition,
+    Backoff, CatchUp, Delivery, JobLabels, JobParameter, JobPlacement, JobSchedule, JobWork, Notify, Overlap,
+    Pool, Priority, Retry, SwitchPosition,
 };
 use crate::ids::JobName;
 use crate::labels::NodeSelector;
@@ -38,6 +39,8 @@ pub struct JobParts {
     pub shard_parameters: Vec<String>,
     /// A text that every run gets, whatever its shard (S2-19).
     pub parameter: String,
+    /// The parameters that a manual run may be given, by name.
+    pub parameters: BTreeMap<String, JobParameter>,
     /// What becomes of a run whose outcome is unknown.
     pub delivery: Delivery,
     /// The durability class that the registry must have.

@@ -71,6 +71,7 @@ impl JobFile {
             .validate_spans()
             .and_then(|()| self.validate_run_timeout())
             .and_then(|()| self.validate_program())
+            .and_then(|()| self.validate_parameters())
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_pause_after_failures())
             .and_then(|()| self.validate_overlap())

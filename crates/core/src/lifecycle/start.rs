@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::{JobRuns, START_WINDOW};
 use crate::effect::Run;
@@ -78,6 +79,15 @@ impl JobRuns<'_> {
 
     /// An attempt at the run of one shard, as its executor gets it.
     pub(crate) fn run(&self, attempt: &Attempt, shard: Shard, job: &Job, not_after: Mono) -> Run {
+        let parameters = job.with_defaults(&attempt.parameters);
+        let mut setting = job.work.launch_settings();
+        // A variable that the job has had since the run was requested counts: the author of the job gives it.
+        let inherited = |name: &str| setting.inherit.iter().any(|known| known == name);
+        let given = parameters.iter().filter(|(name, _)| job.work.command().is_some() && !inherited(name));
+        let given: Vec<(String, String)> = given.map(|(name, value)| (name.into(), value.into())).collect();
+        for (name, value) in given {
+            setting.environment.entry(name).or_insert(value);
+        }
         let began = attempt.began().unwrap_or_else(|| attempt.starts_at());
         Run {
             id: self.run_id(&attempt.fire, shard),
@@ -91,7 +101,8 @@ impl JobRuns<'_> {
             token: Token::new(self.ctx.local.settings.generation, attempt.seq),
             sent: String::new(),
             work: job.work.action(),
-            setting: job.work.launch_settings().into(),
+            setting: setting.into(),
+            parameters,
             retry: job.backoff().map(Box::new),
             timeout: job.attempt_time(began, self.ctx.now.wall),
             not_after,

@@ -315,7 +315,7 @@ impl Node {
                 // Manual runs, cancellations and locks are answered from the view, where their record now stands, and
                 // a requested layout is not raised.
                 Command::RunNow(..)
-                | Command::RunOn(..)
+                | Command::RunWith(..)
                 | Command::Kill(_)
                 | Command::Lock(_)
                 | Command::Unlock(_)

@@ -10,7 +10,7 @@ use crate::effect::{Run, StopReason, Ticket, Verdict};
 use crate::ids::{NodeName, RunId};
 use crate::input::{
     Answer, ApplyResult, ClusterSetting, Command, CommandId, LeaseEvent, OfferAnswer, Refusal, RunEvent,
-    RunOutcome,
+    RunOptions, RunOutcome,
 };
 use crate::job::{Job, JobFile, Retry, Work};
 use crate::keys::{self, ParsedKey};
@@ -51,6 +51,7 @@ mod no_node;
 mod notifications;
 mod overlap;
 mod ownership;
+mod parameters;
 mod pause_after_failures;
 mod pools;
 mod preconditions;

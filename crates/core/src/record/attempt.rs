@@ -6,6 +6,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Fire, Member, Shard};
+use crate::job::RunParameters;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 
@@ -46,6 +47,10 @@ pub struct Attempt {
     /// When the first attempt could start; `None` in the first itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,
+    /// The parameters that the manual run was given, with the defaults of that time; none of a fire of the schedule, which
+    /// has the defaults.
+    #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
+    pub parameters: RunParameters,
     /// How the planner chose its node; only dispatched jobs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Box<PlannedNode>>,
@@ -78,8 +83,15 @@ impl Attempt {
             total: 1,
             wait: None,
             began: None,
+            parameters: RunParameters::default(),
             choice: None,
         }
+    }
+
+    /// The same for a run with these parameters.
+    #[must_use]
+    pub fn with_parameters(self, parameters: RunParameters) -> Self {
+        Self { parameters, ..self }
     }
 
     /// The next attempt after this one. It has no token and no start window before it is claimed.

@@ -33,6 +33,7 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
             "/live/job/http",
             "/live/job/retry",
             "/live/job/notify",
+            "/live/job/parameters/DAY",
         ],
         "job/spec-switched" | "job/spec-broadcast" => &["/live/job"],
         "job/spec-sharded" => &[
@@ -42,6 +43,7 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
             "/live/job/limits/together",
             "/live/job/retry",
             "/live/job/notify",
+            "/live/job/parameters/DAY",
         ],
         "job/spec-dispatched" => &["/live/job", "/live/job/http"],
         "job/spec-claimed" => &["/live/job", "/live/job/dataflow"],
@@ -87,6 +89,7 @@ pub(crate) fn lines() -> Vec<LayoutLine> {
         line("classes", every!(DurabilityClass: C, B, A)),
         line("catch-ups", catch_ups()),
         line("overlaps", overlaps()),
+        line("parameter types", every!(ParameterType: String, Integer, Boolean, Date)),
     ]
 }
 
@@ -189,6 +192,16 @@ fn overlaps() -> Vec<Overlap> {
     vec![Overlap::Forbid, Overlap::Skip, queue, Overlap::Replace, Overlap::Allow, most]
 }
 
+/// A parameter with every key.
+fn parameter() -> JobParameter {
+    JobParameter {
+        kind: ParameterType::Date,
+        default: Some("2026-01-31".into()),
+        allowed: vec!["2026-01-30".into(), "2026-01-31".into()],
+        description: "d".into(),
+    }
+}
+
 /// A job file with every key. It is not valid: here it is only written and read.
 fn job() -> JobFile {
     JobFile {
@@ -209,6 +222,7 @@ fn job() -> JobFile {
         shards: 4,
         shard_parameters: vec!["a".into(), "b".into()],
         parameter: "p".into(),
+        parameters: BTreeMap::from([("DAY".into(), parameter())]),
         strategy: ShardingStrategy::OddEven,
         order: NodeOrder::Descending,
         sticky_shards: true,

@@ -6,7 +6,7 @@ mod principals;
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
-use evenkeel_core::job::SwitchOrigin;
+use evenkeel_core::job::{RunParameters, SwitchOrigin};
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::load::{HostLoad, Score, Utilization};
 use evenkeel_core::namespace::NamespaceSettings;
@@ -227,6 +227,7 @@ fn job() -> Vec<LayoutLine> {
         node: Some("n1".parse().expect("a name")),
         shards: shards(),
         former: ["n2".parse().expect("a name")].into(),
+        parameters: RunParameters::default(),
         taken_back: None,
     };
     let back = TriggerRequest {
@@ -236,7 +237,15 @@ fn job() -> Vec<LayoutLine> {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        parameters: RunParameters::default(),
         taken_back: Some(AT),
+    };
+    let given = TriggerRequest {
+        id: "r3".parse().expect("a name"),
+        taken: false,
+        parameters: parameters(),
+        taken_back: None,
+        ..back.clone()
     };
     let sharding = Sharding {
         leader: Some(member()),
@@ -273,6 +282,7 @@ fn job() -> Vec<LayoutLine> {
         ),
         line("job/triggers", TriggerRecord { requests: vec![request] }),
         line("job/triggers-taken-back", TriggerRecord { requests: vec![back] }),
+        line("job/triggers-parameters", TriggerRecord { requests: vec![given] }),
         line(
             "pool",
             PermitsRecord {
@@ -321,6 +331,16 @@ fn job() -> Vec<LayoutLine> {
     ]
 }
 
+/// Parameters of a manual run.
+fn parameters() -> RunParameters {
+    [("DAY".to_owned(), "2026-01-31".to_owned())].into_iter().collect()
+}
+
+/// A manual fire.
+fn asked() -> Fire {
+    Fire::Asked("r1".parse().expect("a name"))
+}
+
 /// An attempt with all that any placement writes.
 fn attempt(fire: Fire) -> Attempt {
     Attempt {
@@ -336,8 +356,7 @@ fn attempt(fire: Fire) -> Attempt {
 
 fn run_states() -> Vec<LayoutLine> {
     let open = attempt(Fire::Due(AT));
-    let shared =
-        Attempt { total: 4, shards: shards(), ..attempt(Fire::Asked("r1".parse().expect("a name"))) };
+    let shared = Attempt { total: 4, shards: shards(), ..attempt(asked()) };
     vec![
         line(
             "run/claim",
@@ -377,6 +396,7 @@ fn run_states() -> Vec<LayoutLine> {
                 seq: 3,
             },
         ),
+        line("attempt-parameters", attempt(asked()).with_parameters(parameters())),
     ]
 }
 

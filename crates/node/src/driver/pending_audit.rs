@@ -113,7 +113,7 @@ impl PendingAudit {
             _ => 1,
         };
         let request = match &command {
-            Command::RunNow(job, id) | Command::RunOn(job, id, _) => format!("{job} {id}"),
+            Command::RunNow(job, id) | Command::RunWith(job, id, _) => format!("{job} {id}"),
             _ => String::new(),
         };
         let noted = AuditEntry {

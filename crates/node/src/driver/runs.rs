@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Run, StopReason};
-use evenkeel_core::ids::{JobName, NodeName, RunId};
+use evenkeel_core::ids::{Fire, JobName, NodeName, RunId};
 use evenkeel_core::input::{RunEvent, RunOutcome};
-use evenkeel_core::job::{Backoff, Work};
+use evenkeel_core::job::{Backoff, RunParameters, Work};
 use evenkeel_core::time::Millis;
 
 use crate::clock;
@@ -84,6 +84,11 @@ impl RunTracker {
             ended: None,
             from: run.due,
             output: 0,
+            // A fire of the schedule has the defaults, which the declaration says.
+            parameters: match run.id.fire {
+                Fire::Asked(_) => run.parameters.clone(),
+                Fire::Due(_) => RunParameters::default(),
+            },
         };
         let inside = !matches!(run.work, Work::Command(_));
         self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside });

@@ -165,6 +165,12 @@ impl RunContext {
         &self.0.run
     }
 
+    /// The value of a parameter of the job, where the job declares one of this name.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.0.run.parameters.get(name)
+    }
+
     /// The same facts as the environment variables of a command.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<&'static str, String> {

@@ -141,7 +141,12 @@ impl HttpExecutor {
             stopped,
             trusted_until: self.trusted_until.clone(),
             context: self.context.clone(),
-            call: HttpCall { facts: self.environment.of(&run), http, secrets: self.secrets.of(&run.id.job) },
+            call: HttpCall {
+                facts: self.environment.of(&run),
+                parameters: run.parameters.clone(),
+                http,
+                secrets: self.secrets.of(&run.id.job),
+            },
             trace: self.environment.context(&run),
             run,
         };

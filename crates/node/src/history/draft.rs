@@ -8,7 +8,8 @@ mod notices;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::{Verdict, VerdictState};
-use evenkeel_core::ids::{JobName, RunId, Shard};
+use evenkeel_core::ids::{FireId, JobName, RunId, Shard};
+use evenkeel_core::job::RunParameters;
 use evenkeel_core::time::Wall;
 
 use super::audit::AuditBatch;
@@ -50,6 +51,8 @@ pub(super) struct BatchDraft {
     /// Since when each shard of a job fails: before the batch, and by now.
     failing_before: BTreeMap<(JobName, Shard), Wall>,
     failing: BTreeMap<(JobName, Shard), Wall>,
+    /// The parameters of manual fires, for all their shards.
+    pub(super) parameters: BTreeMap<FireId, RunParameters>,
     /// Rows to delete.
     pub(super) gone: Vec<u64>,
     /// Late results with their reasons; only the first of equal ones.
@@ -125,6 +128,9 @@ impl BatchDraft {
 
     /// Applies the state of an attempt. Returns whether it was accepted.
     fn put(&mut self, record: &RunRecord) -> bool {
+        if !record.parameters.is_empty() {
+            self.parameters.insert(FireId::from(&record.run), record.parameters.clone());
+        }
         let lines = self.attempts.entry(record.run.clone()).or_default();
         let written = match lines.iter_mut().find(|line| line.record.attempt == record.attempt) {
             None => {
@@ -278,5 +284,6 @@ fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
         ended: Some(now),
         from: verdict.from,
         output: 0,
+        parameters: RunParameters::default(),
     }
 }

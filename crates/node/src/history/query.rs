@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_core::ids::RunId;
+use evenkeel_core::ids::{Fire, RunId};
 use evenkeel_core::time::Wall;
 use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::location::HistoryLocation;
 use super::namespace::JobsOfNamespace;
+use super::parameters;
 use super::progress::WriteProgress;
 use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 use super::rows::{COLUMNS, any_of, number, record};
@@ -302,7 +303,12 @@ impl HistoryQuery for RunId {
         let run = self.to_string();
         let asked = link.statement(format!("SELECT {COLUMNS} FROM {} WHERE run = ", link.table("attempt")));
         let rows = link.rows(asked.with(SqlArg::Text(&run)).then(" ORDER BY attempt")).await?;
-        rows.iter().map(record).collect()
+        let mut records = rows.iter().map(record).collect::<Result<Vec<RunRecord>, _>>()?;
+        if matches!(self.fire, Fire::Asked(_)) && !records.is_empty() {
+            let parameters = parameters::load(link, self).await?;
+            records.iter_mut().for_each(|record| record.parameters = parameters.clone());
+        }
+        Ok(records)
     }
 }
 

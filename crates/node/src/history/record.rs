@@ -1,6 +1,7 @@
 //! The records and filters of history.
 
 use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RunId, Shard, Token};
+use evenkeel_core::job::RunParameters;
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,9 @@ pub struct RunRecord {
     pub from: Wall,
     /// How many bytes of output were kept.
     pub output: u64,
+    /// The parameters of a manual run, where the query was for this run alone; none of a fire of the schedule.
+    #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
+    pub parameters: RunParameters,
 }
 
 /// A filter of attempts; the latest come first.

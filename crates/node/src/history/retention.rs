@@ -24,13 +24,14 @@ const JOBS_MAX: usize = 100_000;
 /// The most jobs in one sweep.
 const JOBS_AT_ONCE: usize = 200;
 /// Tables whose rows are deleted by age alone, and their time columns.
-const BY_AGE: [(&str, &str); 6] = [
+const BY_AGE: [(&str, &str); 7] = [
     ("late", "heard"),
     ("event", "at"),
     ("event_job", "happened"),
     ("load", "at"),
     ("notice", "at"),
     ("writer", "at"),
+    (super::parameters::TABLE, "at"),
 ];
 
 /// Counts new rows, and deletes old ones.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use evenkeel_core::ids::{RunId, Token};
+use evenkeel_core::job::RunParameters;
 use evenkeel_core::time::Wall;
 use evenkeel_registry::sql::{ROWS_MAX, SqlArg};
 
@@ -61,6 +62,7 @@ pub(super) fn record(row: &HistoryRow) -> Result<RunRecord, DatabaseError> {
         from: Wall(row.int(13)?),
         output: row.int(14)?.cast_unsigned(),
         sent: row.text(15)?,
+        parameters: RunParameters::default(),
     })
 }
 

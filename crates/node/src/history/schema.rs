@@ -13,7 +13,7 @@ const APPLICATION: i64 = 0x4576_4b68;
 /// How long to wait for a locked file before that is reported; after that it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The layout that this program writes.
-const LAYOUT: i64 = 7;
+const LAYOUT: i64 = 8;
 
 /// `attempt.seq` is the order in which history received attempts: lists are paged by it. Successes are by far the most
 /// and nobody lists them alone, so they are not in the index of states.
@@ -153,6 +153,16 @@ CREATE INDEX event_job_happened ON event_job (happened);
 CREATE INDEX event_job_of_job ON event_job (job, of_event);
 ";
 
+/// Layout 8 adds the parameters of manual runs.
+const PARAMETERS: &str = "
+CREATE TABLE run_parameters (
+    fire TEXT NOT NULL PRIMARY KEY,
+    at INTEGER NOT NULL,
+    body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX run_parameters_at ON run_parameters (at);
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
@@ -203,7 +213,9 @@ pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
 /// Migrates the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| explain(&e);
-    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT), (7, EVENT_JOBS)] {
+    let steps =
+        [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT), (7, EVENT_JOBS), (8, PARAMETERS)];
+    for (layout, step) in steps {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
         }

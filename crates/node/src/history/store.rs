@@ -11,6 +11,7 @@ use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::draft::{BatchDraft, LastNumbers, shards_of};
 use super::entry::{BatchId, HistoryWrite};
 use super::notice::Notice;
+use super::parameters;
 use super::record::{EventRecord, LoadPoint, RunRecord};
 use super::rows::{COLUMNS, any_of, change, number, plain, record};
 
@@ -147,6 +148,7 @@ pub(super) async fn save(
     save_attempts(link, &draft.touched()).await?;
     save_late(link, draft).await?;
     save_failing(link, draft).await?;
+    parameters::save(link, &draft).await?;
     save_events(link, &draft.events).await?;
     save_loads(link, draft.loads.values()).await?;
     draft.audits.save(link).await?;

@@ -48,8 +48,12 @@ fn layout(server: &HistoryServer) -> TableLayout {
         ),
         format!("INSERT {ignore} INTO {meta} (one, layout, busy_until) VALUES (1, 0, 0) {nothing}"),
     ];
-    let steps =
-        vec![first_layout(&words, &name), audit_layout(&words, &name), event_jobs_layout(&words, &name)];
+    let steps = vec![
+        first_layout(&words, &name),
+        audit_layout(&words, &name),
+        event_jobs_layout(&words, &name),
+        parameters_layout(&words, &name),
+    ];
     TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
 
@@ -225,4 +229,11 @@ fn event_jobs_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec
     let indexes: &[_] =
         &[TableIndex::whole("happened", "happened"), TableIndex::whole("of_job", "job, of_event")];
     words.table(name, "event_job", &columns, indexes)
+}
+
+/// Layout 4 adds the parameters of manual runs.
+fn parameters_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let ColumnTypes { key, prose, .. } = words;
+    let columns = format!("fire {key} NOT NULL PRIMARY KEY, at BIGINT NOT NULL, body {prose} NOT NULL");
+    words.table(name, super::parameters::TABLE, &columns, &[TableIndex::whole("at", "at")])
 }

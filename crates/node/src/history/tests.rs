@@ -30,6 +30,7 @@ fn attempt(run: &str, attempt: u32, state: AttemptState) -> RunRecord {
         ended: state.is_end().then_some(Wall(1002)),
         from: Wall(1000),
         output: 7,
+        parameters: evenkeel_core::job::RunParameters::default(),
         run,
     }
 }
@@ -388,7 +389,7 @@ async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let path = folder.path().join("h.db");
     let (db, _) = schema::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job;
+        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job; DROP TABLE run_parameters;
          DROP INDEX late_heard;
          DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;
          ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1;
@@ -432,3 +433,4 @@ mod away;
 mod listing;
 mod locked;
 mod notices;
+mod parameters;

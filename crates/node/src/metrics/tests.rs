@@ -33,6 +33,7 @@ fn record(run: &str, attempt: u32, state: AttemptState) -> Box<RunRecord> {
         ended: state.is_end().then_some(Wall(1_002_020)),
         from: Wall(1_000_000),
         output: 0,
+        parameters: evenkeel_core::job::RunParameters::default(),
     })
 }
 

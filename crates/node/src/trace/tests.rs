@@ -23,6 +23,7 @@ fn record(run: &str, attempt: u32, state: AttemptState) -> Box<RunRecord> {
         ended: state.is_end().then_some(Wall(3_020)),
         from: Wall(1_000),
         output: 0,
+        parameters: evenkeel_core::job::RunParameters::default(),
     })
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use evenkeel::core::effect::StopReason;
 use evenkeel::core::ids::RunId;
-use evenkeel::core::input::{ApplyResult, Refusal};
+use evenkeel::core::input::{ApplyResult, Refusal, RunOptions};
+use evenkeel::core::job::{JobParameter, ParameterType, RunParameters};
 use evenkeel::{
     Answer, AttemptState, Command, Config, Functions, Handle, JobFile, LeaveOutcome, OpenError, RunContext,
     RunFilter, RunRecord, Work,
@@ -130,6 +131,29 @@ async fn failures_are_told_with_their_reason() {
         assert_eq!(record.state, AttemptState::Failed, "{job}");
         assert!(record.reason.contains(reason), "{job}: {}", record.reason);
     }
+}
+
+#[tokio::test]
+async fn a_function_has_the_parameters_of_its_run() {
+    let functions = Functions::new().add("tell", |run: RunContext| async move {
+        let day = run.parameter("day").map(str::to_owned);
+        (day.as_deref() == Some("2026-01-31") && run.parameter("other").is_none())
+            .then_some(())
+            .ok_or("another day")
+    });
+    let (node, _data) = node(functions).await;
+    let mut declared = job("j", "", "tell");
+    declared
+        .parameters
+        .insert("day".into(), JobParameter { kind: ParameterType::Date, ..JobParameter::default() });
+    node.apply(vec![declared]).await.unwrap();
+    let given: RunParameters = [("day".to_owned(), "2026-01-31".to_owned())].into_iter().collect();
+    let options = RunOptions { parameters: given.clone(), ..RunOptions::default() };
+    let command = Command::RunWith("j".parse().unwrap(), "r".parse().unwrap(), options.into());
+    let Answer::Accepted(run, _) = within(node.ask(command)).await else { panic!("it is accepted") };
+    let record = within(node.wait(&run)).await.unwrap();
+    assert_eq!((record.state, record.reason.as_str()), (AttemptState::Succeeded, ""));
+    assert_eq!(record.parameters, given);
 }
 
 /// proves: I24

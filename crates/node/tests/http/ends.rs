@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel::core::job::Retry;
 use evenkeel::core::job::http::StatusCodes;
+use evenkeel::core::job::{JobParameter, Retry};
 use evenkeel::{Answer, AttemptState, Command, Http};
 
 use super::alone::is_alone;
@@ -21,9 +21,11 @@ async fn a_good_answer_is_a_run_that_succeeded_and_the_server_knows_whose_reques
         ("X-Own".to_owned(), "mine".to_owned()),
         ("content-type".to_owned(), "application/json".to_owned()),
     ]);
-    http.body = r#"{"run":{{run|json}},"due":"{{due}}","shard":{{shard}},"of":{{shards}},"all":{{job_parameter|json}},"job":"{{job}}","try":{{attempt}},"fence":{{fence}},"key":"{{idempotency_key}}","node":"{{node}}"}"#.into();
+    http.body = r#"{"run":{{run|json}},"due":"{{due}}","shard":{{shard}},"of":{{shards}},"all":{{job_parameter|json}},"job":"{{job}}","try":{{attempt}},"fence":{{fence}},"key":"{{idempotency_key}}","node":"{{node}}","day":{{parameter:day|json}}}"#.into();
     let mut declared = job("j", http);
     declared.parameter = "say \"hi\"".into();
+    let day = JobParameter { default: Some("2026-01-31".into()), ..JobParameter::default() };
+    declared.parameters.insert("day".into(), day);
     let record = run(&node, declared).await;
     assert_eq!(
         (record.state, record.reason.as_str(), record.code),
@@ -54,7 +56,7 @@ async fn a_good_answer_is_a_run_that_succeeded_and_the_server_knows_whose_reques
     assert_eq!(
         seen.body,
         format!(
-            r#"{{"run":"{id}","due":"{due}","shard":0,"of":1,"all":"say \"hi\"","job":"j","try":1,"fence":{token},"key":"{id}","node":"a"}}"#
+            r#"{{"run":"{id}","due":"{due}","shard":0,"of":1,"all":"say \"hi\"","job":"j","try":1,"fence":{token},"key":"{id}","node":"a","day":"2026-01-31"}}"#
         )
     );
     assert!(server.is_quiet(), "it was asked once");

@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel::audit::{AuditAction, AuditOutcome};
 use evenkeel_core::ids::{JobName, Namespace};
-use evenkeel_core::input::{Command, CommandKind};
+use evenkeel_core::input::{Command, CommandKind, RunOptions};
 use evenkeel_core::job::JobSelector;
 use evenkeel_core::principal::Role;
 use schemars::JsonSchema;
@@ -178,7 +178,7 @@ async fn one(app: &App, asked: &AuditedRequest, name: &JobName, verb: &str) -> R
     if verb == CommandKind::RUN.verb {
         let request = asked.request_id()?;
         let RunAnswer { run, applied, reason, warnings, .. } =
-            jobs::run_once(app, asked, name.clone(), None, request).await?;
+            jobs::run_once(app, asked, name.clone(), RunOptions::default(), request).await?;
         let (run, applied) = (Some(run), Some(applied));
         return Ok(BulkItem { run, applied, reason, warnings, ..BulkItem::default() });
     }

@@ -408,6 +408,7 @@ mod tests {
             ended: state.is_end().then_some(Wall(at + 1)),
             from: Wall(at),
             output: 0,
+            parameters: evenkeel_core::job::RunParameters::default(),
             run,
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use evenkeel::{AttemptState, RunFilter, RunRecord};
-use evenkeel_core::ids::{FireId, NodeName, Shard};
+use evenkeel_core::ids::{Fire, FireId, NodeName, Shard};
 use evenkeel_core::shards::ShardSet;
 
-use super::{ApiError, App, fanout, waiting};
+use super::{ApiError, App, fanout, parameters, waiting};
 use crate::api_types::{FireRow, RunDetail, RunRow, moment};
 use crate::queries::{self, OpenFire};
 
@@ -88,8 +88,13 @@ pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<RunDetail>, Ap
     if attempts.is_empty() && state == AttemptState::Waiting.as_str() {
         reason = waiting::why(app, &fire.run(Shard(0))).await;
     }
+    let first = match (&fire.fire, whole.attempts.values().next()) {
+        (Fire::Asked(_), Some(first)) => fanout::attempts(app, &first.run).await?.into_iter().next(),
+        _ => None,
+    };
     Ok(Json(RunDetail {
         run,
+        parameters: parameters::shown(app, &fire.run(Shard(0)), first.as_ref()),
         attempts,
         details: whole.attempts.values().map(super::attempts::detail).collect(),
         state: Some(state),
@@ -207,6 +212,7 @@ impl FireHistory {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::job::RunParameters;
     use evenkeel_core::time::Wall;
 
     use super::*;
@@ -235,6 +241,7 @@ mod tests {
                 ended: state.is_end().then_some(Wall(7_002)),
                 from: Wall(7_000),
                 output: 0,
+                parameters: RunParameters::default(),
                 run,
             };
             ((record.shard, record.attempt), record)

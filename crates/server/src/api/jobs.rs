@@ -6,8 +6,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, NodeName, RequestId, RunId, Shard};
-use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
-use evenkeel_core::job::{JobFile, JobSelector};
+use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration, RunOptions};
+use evenkeel_core::job::{JobFile, JobSelector, RunParameters};
 use evenkeel_core::principal::Role;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
@@ -23,7 +23,7 @@ use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::row_limit::row_limit;
-use super::{ApiError, App, fanout, namespaces, waiting};
+use super::{ApiError, App, fanout, namespaces, parameters, waiting};
 use crate::api_types::{
     ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
 };
@@ -84,6 +84,10 @@ pub(super) struct RunNowBody {
     /// Only this node.
     #[schemars(with = "Option<String>")]
     node: Option<NodeName>,
+    /// The values of parameters that the job declares. One that is left out has its default.
+    #[serde(default)]
+    #[schemars(schema_with = "super::parameters::schema")]
+    parameters: RunParameters,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -273,7 +277,7 @@ async fn run(
     place: Option<NodeName>,
     body: &Bytes,
 ) -> JobResult {
-    let RunNowBody { request, node } =
+    let RunNowBody { request, node, parameters } =
         if body.is_empty() { RunNowBody::default() } else { read_body(body, ReadTarget::Body)? };
     let request = match (request, asked.request_id()?) {
         (Some(_), Some(_)) => {
@@ -281,7 +285,8 @@ async fn run(
         }
         (request, key) => request.or(key),
     };
-    let answer = run_once(app, asked, name, node.or(place), request).await?;
+    let options = RunOptions { node: node.or(place), parameters };
+    let answer = run_once(app, asked, name, options, request).await?;
     Ok(Json(json!(answer)))
 }
 
@@ -290,11 +295,11 @@ pub(super) async fn run_once(
     app: &App,
     asked: &AuditedRequest,
     name: JobName,
-    node: Option<NodeName>,
+    options: RunOptions,
     request: Option<RequestId>,
 ) -> Result<RunAnswer, ApiError> {
     let Some(request) = request else {
-        return run_now(app, asked, name, node, request::fresh()?.parse()?).await;
+        return run_now(app, asked, name, options, request::fresh()?.parse()?).await;
     };
     match known_run(app, &name, &request).await? {
         Some(answer) => {
@@ -302,7 +307,7 @@ pub(super) async fn run_once(
             asked.mark_noted();
             Ok(answer)
         }
-        None => run_now(app, asked, name, node, request).await,
+        None => run_now(app, asked, name, options, request).await,
     }
 }
 
@@ -326,18 +331,19 @@ pub(super) async fn run_now(
     app: &App,
     asked: &AuditedRequest,
     name: JobName,
-    node: Option<NodeName>,
+    options: RunOptions,
     request: RequestId,
 ) -> Result<RunAnswer, ApiError> {
-    let shards = queries::requested_shards(&app.handle, &name, node.as_ref());
+    let shards = queries::requested_shards(&app.handle, &name, options.node.as_ref());
     let applied = if queries::is_requested(&app.handle, &name, &request) {
         ApplyResult::Unchanged
     } else {
+        parameters::check_names(app, &name, &options.parameters)?;
         ApplyResult::Created
     };
-    let command = match node {
-        Some(node) => Command::RunOn(name, request, node),
-        None => Command::RunNow(name, request),
+    let command = match options == RunOptions::default() {
+        true => Command::RunNow(name, request),
+        false => Command::RunWith(name, request, options.into()),
     };
     match asked.ask(app, command).await {
         Answer::Accepted(run, at) => {

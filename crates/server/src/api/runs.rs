@@ -10,7 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{AttemptState as RunState, RunRecord};
 use evenkeel_core::ids::{Namespace, RunId, Shard};
-use evenkeel_core::input::{Answer, Command, Refusal};
+use evenkeel_core::input::{Answer, Command, Refusal, RunOptions};
 use evenkeel_core::node::Node;
 use evenkeel_core::time::TimeSpan;
 use schemars::JsonSchema;
@@ -22,7 +22,8 @@ use super::error::done;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
 use super::{
-    ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, relay, running, waiting,
+    ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, parameters, relay, running,
+    waiting,
 };
 use crate::api_types::{EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer};
 use crate::client::escape;
@@ -102,6 +103,7 @@ pub(super) async fn show(
         run: run.to_string(),
         attempts: rows,
         details: found.iter().map(attempts::detail).collect(),
+        parameters: parameters::shown(&app, &run, found.first()),
         ..RunDetail::default()
     };
     if waits {
@@ -269,7 +271,9 @@ pub(super) async fn restart(
         return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
     };
     let request = request::named_after(&run)?;
-    jobs::run_once(&app, &asked, last.job.clone(), None, Some(request)).await.map(Json)
+    // Those of the first attempt are those of all, whatever the job declares now.
+    let options = RunOptions { parameters: last.parameters.clone(), ..RunOptions::default() };
+    jobs::run_once(&app, &asked, last.job.clone(), options, Some(request)).await.map(Json)
 }
 
 pub(super) async fn logs(

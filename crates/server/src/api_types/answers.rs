@@ -131,6 +131,9 @@ pub(crate) struct RunDetail {
     pub(crate) attempts: Vec<RunRow>,
     /// More about each attempt.
     pub(crate) details: Vec<AttemptDetail>,
+    /// The parameters of a manual run, with the defaults of the moment at which it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parameters: Option<std::collections::BTreeMap<String, String>>,
     /// The state, of a fire, and of a run without attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
+use super::parameter_arg::ParameterArg;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
@@ -75,6 +76,9 @@ pub(crate) enum JobCommand {
         /// An id for the request: a repeated request with the same id has no further effect
         #[arg(long, value_name = "ID")]
         request: Option<String>,
+        /// The value of a parameter that the job declares; may be repeated. One that is left out has its default
+        #[arg(long, value_name = "NAME=VALUE")]
+        param: Vec<ParameterArg>,
         #[command(flatten)]
         place: JobNodeArgs,
     },
@@ -195,7 +199,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             output::stream(raw, |each| client.stream(&path, each))
         }
         JobCommand::Next(next) => super::next::fires(&next),
-        JobCommand::Run { job, request, place } => run_now(&job.resolve(), request, &place),
+        JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
         JobCommand::Pause { job, place } => {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
             switch(&job.resolve(), &place, "pause", done)
@@ -329,10 +333,18 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
     output::line(&table.lines().map(|line| format!("# {line}")).collect::<Vec<_>>().join("\n"))
 }
 
-fn run_now(job: &JobArgs, request: Option<String>, place: &JobNodeArgs) -> Result<(), CliError> {
+fn run_now(
+    job: &JobArgs,
+    request: Option<String>,
+    given: &[ParameterArg],
+    place: &JobNodeArgs,
+) -> Result<(), CliError> {
     let request = request.map_or_else(request::fresh, Ok)?;
     let path = format!("/jobs/{}/run", escape(&job.name));
-    let body = json!({ "request": request, "node": place.node });
+    let mut body = json!({ "request": request, "node": place.node });
+    if !given.is_empty() {
+        body["parameters"] = ParameterArg::body(given)?;
+    }
     let answer: Value = job.reach.client()?.post(&path, &body)?;
     output::warn(&answer);
     let run = answer["run"].as_str().unwrap_or_default();

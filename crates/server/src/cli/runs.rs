@@ -305,6 +305,10 @@ fn show(run: &RunArgs) -> Result<(), CliError> {
     }
     let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
         .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    if let Some(parameters) = found["parameters"].as_object() {
+        let pairs = parameters.iter().map(|(name, value)| format!("{name}={value}"));
+        output::line(&format!("parameters: {}", pairs.collect::<Vec<_>>().join(", ")))?;
+    }
     let reason = found["reason"].as_str();
     if attempts.is_empty() && found["state"] == "waiting" {
         let why = reason.map(|why| format!(": {why}")).unwrap_or_default();

@@ -8,6 +8,7 @@ use evenkeel::{AttemptState, EventFilter, EventRecord, RunFilter, RunRecord};
 use evenkeel_core::effect::StopReason;
 use evenkeel_core::ids::{Fire, RunId, Shard, Token};
 use evenkeel_core::input::{Offer, ProbeReply};
+use evenkeel_core::job::RunParameters;
 use evenkeel_core::time::Wall;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,6 +61,7 @@ fn attempt() -> RunRecord {
         ended: Some(Wall(AT.0 + 1_000)),
         from: AT,
         output: 42,
+        parameters: RunParameters::default(),
     }
 }
 
@@ -151,11 +153,14 @@ fn answers() -> Vec<MessageFixture> {
 fn later() -> Vec<MessageFixture> {
     let filter = RunFilter { attempts: vec![(run(), 2)], limit: 1, ..RunFilter::default() };
     let node = Some("n1".parse().expect("a name"));
+    let parameters: RunParameters = [("day".to_owned(), "2026-01-31".to_owned())].into_iter().collect();
+    let manual = RunRecord { parameters, ..attempt() };
     let narrow = RunFilter { node, since: Some(AT), until: Some(AT), limit: 1, ..RunFilter::default() };
     vec![
         line("runs by attempt", &PeerRunQuery { run: None, filter }),
         line("found more runs", &PeerHistoryPage { rows: vec![attempt()], next: Some(4) }),
         line("runs of a node and a time", &PeerRunQuery { run: None, filter: narrow }),
+        line("found manual runs", &PeerHistoryPage { rows: vec![manual], next: None }),
     ]
 }
 

@@ -240,6 +240,7 @@ mod tests {
                 node: None,
                 shards: set(shards),
                 former,
+                parameters: evenkeel_core::job::RunParameters::default(),
                 taken_back: None,
             })
         };

@@ -156,7 +156,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("monitor", "monitor_execution"),
     ("nodes", "node_selector"),
     ("only", "require_calendars"),
-    ("parameters", "shard_parameters"),
     ("program", "command"),
     ("recut_wait", "reshard_timeout"),
     ("retries", "retry"),
@@ -176,7 +175,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The allowed word that was probably meant.
-pub(super) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase().replace('-', "_");
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == plain).map(|(_, ours)| *ours);
     if let Some(ours) = elsewhere.and_then(|ours| allowed.iter().find(|known| **known == ours)) {

@@ -4,8 +4,8 @@ use super::TextFormat;
 use super::error::nearest;
 use super::value_kind::ValueKind;
 use ValueKind::{
-    CatchUp, CodesAndRanges, Flag, Number, OneOf, Overlap, Program, SomeOf, Span, Table, Text, TextOrTexts,
-    TextTable, Texts, Whole, WholeOrNull, Wholes,
+    CatchUp, CodesAndRanges, Flag, Number, OneOf, Overlap, Parameters, Program, SomeOf, Span, Table, Text,
+    TextOrTexts, TextTable, Texts, Whole, WholeOrNull, Wholes,
 };
 
 /// The largest number that programs of every language read exactly.
@@ -104,6 +104,11 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("job.shards", Whole(1, 100_000), "a number from 1 to 100000"),
     ("job.shard_parameters", TextOrTexts, "a list of texts, or a text as \"0=north,1=south\""),
     ("job.parameter", Text, "a text"),
+    (
+        "job.parameters",
+        Parameters,
+        "a table of parameters, as { day = { type = \"date\" } }; a text for each shard is in shard_parameters",
+    ),
     ("job.strategy", OneOf(&["average", "odd_even", "rotate"]), "\"average\", \"odd_even\" or \"rotate\""),
     ("job.order", OneOf(&["ascending", "descending"]), "\"ascending\" or \"descending\""),
     ("job.sticky_shards", Flag, "true or false"),

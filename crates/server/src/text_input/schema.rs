@@ -1,5 +1,6 @@
 //! JSON Schemas of what users write, made of the table of keys: for editors, and for the description of the API.
 
+use evenkeel_core::job::PARAMETERS_MAX;
 use serde_json::{Map, Value, json};
 
 use super::keys::KEYS;
@@ -47,6 +48,7 @@ fn schema_of(kind: ValueKind, address: &str) -> Value {
         }
         ValueKind::TextTable => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         ValueKind::Table => table(address),
+        ValueKind::Parameters => parameters(),
         ValueKind::OneOf(words) => json!({ "enum": words }),
         ValueKind::SomeOf(words) => json!({ "type": "array", "items": { "enum": words } }),
         ValueKind::Program => json!({ "anyOf": [{ "type": "string" }, texts] }),
@@ -57,6 +59,26 @@ fn schema_of(kind: ValueKind, address: &str) -> Value {
                 { "enum": ["forbid", "skip", "replace", "allow"] }, numbered("queue", 1, 100), numbered("limit", 2, 64)
             ] }),
     }
+}
+
+/// The schema of the parameters of a job.
+fn parameters() -> Value {
+    let value = json!({ "type": ["string", "integer", "boolean"] });
+    json!({
+        "type": "object",
+        "maxProperties": PARAMETERS_MAX,
+        "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$" },
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "type": { "enum": ["string", "integer", "boolean", "date"] },
+                "default": value,
+                "allowed": { "type": "array", "items": value, "maxItems": 64 },
+                "description": { "type": "string" },
+            },
+            "additionalProperties": false,
+        },
+    })
 }
 
 /// The schema of a table at this address.
@@ -146,6 +168,11 @@ mod tests {
             ValueKind::CodesAndRanges => vec![json!(["200-299", 404])],
             ValueKind::TextTable => vec![json!({ "X": "x" })],
             ValueKind::Table => Vec::new(),
+            ValueKind::Parameters => {
+                vec![
+                    json!({ "n": { "type": "integer", "default": 1, "allowed": [1, "2"], "description": "d" } }),
+                ]
+            }
             ValueKind::OneOf(words) => words.iter().map(|word| json!(word)).collect(),
             ValueKind::SomeOf(words) => vec![json!(words)],
             ValueKind::Program => vec![json!(["true"]), json!("true")],

@@ -27,6 +27,8 @@ pub(super) enum ValueKind {
     TextTable,
     /// A table whose keys are in the table of keys.
     Table,
+    /// A table of parameters with their declarations.
+    Parameters,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// A list of some of these words.

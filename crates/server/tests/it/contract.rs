@@ -114,7 +114,8 @@ fn what_a_node_answers_is_described() {
     let all = json!({
         "name": "j", "schedule": "0 0 1 1 *", "command": ["sh", "-c", "echo hello"], "timeout": "90s", "run_timeout": "1h30m",
         "retry": { "max_retries": 1, "delay": "1s" }, "overlap": { "limit": 2 }, "catch_up": { "all": 3 },
-        "exclude_calendars": ["c"], "limits": { "memory": "512M" }, "environment": { "A": "b" }, "pool": { "name": "p", "limit": 2 }
+        "exclude_calendars": ["c"], "limits": { "memory": "512M" }, "environment": { "A": "b" }, "pool": { "name": "p", "limit": 2 },
+        "parameters": { "day": { "type": "date", "default": "2026-01-31" } }
     });
     ask("PUT", &v1("/jobs/j"), &v1("/jobs/{name}"), all);
     let sharded = json!({ "jobs": [{ "name": "s", "schedule": "0 0 1 1 *", "placement": "sharded", "shards": 3, "command": ["true"] },
@@ -125,7 +126,12 @@ fn what_a_node_answers_is_described() {
     ask("POST", &v1("/tokens/t/rotate"), &v1("/tokens/{name}/rotate"), json!({ "overlap": "1h" }));
     // A run, and a fire of three shards.
     ask("POST", &v1("/jobs/claim"), &v1("/jobs/claim"), json!({}));
-    let run = ask("POST", &v1("/jobs/j/run"), &v1("/jobs/{name}/{verb}"), json!({}))["run"]
+    let run = ask(
+        "POST",
+        &v1("/jobs/j/run"),
+        &v1("/jobs/{name}/{verb}"),
+        json!({ "parameters": { "day": "2026-02-28" } }),
+    )["run"]
         .as_str()
         .expect("a run")
         .to_owned();

@@ -45,6 +45,7 @@ mod oidc;
 mod oidc_real;
 mod otlp_logs;
 mod overlap;
+mod parameters;
 mod peers;
 mod plan;
 mod pools;

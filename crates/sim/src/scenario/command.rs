@@ -291,10 +291,10 @@ impl ScenarioCommand {
                 find_verb(input::Command::on_node(&self.node(0)?), &self.verb)?
             }
             "switch" | "shards" => self.switch()?,
-            "ask" if self.words.len() > 2 => input::Command::RunOn(
+            "ask" if self.words.len() > 2 => input::Command::RunWith(
                 job()?,
                 self.word(1)?.parse().map_err(|e| format!("{e}"))?,
-                self.node(2)?,
+                input::RunOptions { node: Some(self.node(2)?), ..input::RunOptions::default() }.into(),
             ),
             "ask" => input::Command::RunNow(job()?, self.word(1)?.parse().map_err(|e| format!("{e}"))?),
             "lock" => input::Command::Lock(lock()?),

@@ -47,7 +47,7 @@ fn take_back(ctx: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecis
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
     for request in record.requests.iter_mut().filter(|request| lifecycle::is_request(request, run)) {
-        request.taken = true;
+        request.take();
         request.taken_back = Some(ctx.now.wall);
     }
     let key = keys::triggers(job.name());

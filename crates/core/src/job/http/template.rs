@@ -1,11 +1,12 @@
-//! Templates: texts in which `{{run}}` and the like stand for facts of a run, and `{{secret:NAME}}` for a secret.
+//! Templates: texts in which `{{run}}` and the like stand for facts of a run, `{{parameter:NAME}}` for a parameter
+//! of it, and `{{secret:NAME}}` for a secret.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::secrets;
+use super::super::{RunParameters, secrets};
 
 /// The largest text that a template may produce, in bytes: a parameter may be long and occur in it often.
 pub const BODY_MAX: usize = 1024 * 1024;
@@ -16,6 +17,8 @@ const CLOSE: &str = "}}";
 const JSON: &str = "json";
 /// The prefix of a secret's name.
 const SECRET: &str = "secret:";
+/// The prefix of a parameter's name.
+const PARAMETER: &str = "parameter:";
 
 /// The names that a template may contain, with the environment variable of each.
 const NAMES: [(&str, &str); 12] = [
@@ -42,6 +45,13 @@ pub enum TemplatePart<'a> {
     Fact {
         /// Its name in every run's environment.
         variable: &'static str,
+        /// Whether it is written as JSON, with its quotes.
+        json: bool,
+    },
+    /// Stands for a parameter of the run.
+    Parameter {
+        /// Its name.
+        name: &'a str,
         /// Whether it is written as JSON, with its quotes.
         json: bool,
     },
@@ -88,12 +98,15 @@ fn fact(inside: &str) -> Result<TemplatePart<'_>, String> {
     if let Some(named) = name.trim().strip_prefix(SECRET) {
         return Ok(TemplatePart::Secret { name: secrets::validate_name(named.trim())?, json: as_json(way)? });
     }
+    if let Some(named) = name.trim().strip_prefix(PARAMETER) {
+        return Ok(TemplatePart::Parameter { name: named.trim(), json: as_json(way)? });
+    }
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         // The text is not shown: it may contain a secret by mistake, and refusals are written down.
         return Err(format!(
-            "there is no such fact of a run: use one of {}, or {SECRET}NAME",
+            "there is no such fact of a run: use one of {}, {PARAMETER}NAME or {SECRET}NAME",
             names.join(", ")
         ));
     };
@@ -123,20 +136,23 @@ fn position(text: &str, at: usize) -> String {
 /// # Errors
 /// The error names the place and what is allowed there.
 pub(super) fn read_header(value: &str) -> Result<(), String> {
-    match read(value)?.iter().any(|piece| matches!(piece, TemplatePart::Fact { .. })) {
+    let is_of_run = |piece: &TemplatePart<'_>| {
+        matches!(piece, TemplatePart::Fact { .. } | TemplatePart::Parameter { .. })
+    };
+    match read(value)?.iter().any(is_of_run) {
         true => Err(format!("only secrets are filled in here, as {{{{{SECRET}NAME}}}}")),
         false => Ok(()),
     }
 }
 
 /// Fills the template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment),
-/// and with secrets, which `secrets` reads by their names.
+/// with its parameters, and with secrets, which `secrets` reads by their names.
 ///
 /// # Errors
-/// The template is invalid, a secret cannot be read, or the text becomes longer than [`BODY_MAX`].
+/// The template is invalid, the run has no such parameter, a secret cannot be read, or the text becomes longer than [`BODY_MAX`].
 pub fn fill(
     template: &str,
-    facts: &BTreeMap<&'static str, String>,
+    (facts, parameters): (&BTreeMap<&'static str, String>, &RunParameters),
     secrets: impl Fn(&str) -> Result<String, String>,
 ) -> Result<String, String> {
     let json = |value: &str| serde_json::to_string(value).map_err(|_| String::from("it is no JSON"));
@@ -147,6 +163,10 @@ pub fn fill(
             TemplatePart::Fact { variable, json: as_json } => {
                 let value = facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
                 filled.push_str(&if as_json { json(value)? } else { value.clone() });
+            }
+            TemplatePart::Parameter { name, json: as_json } => {
+                let value = parameters.get(name).ok_or_else(|| format!("the run has no parameter {name}"))?;
+                filled.push_str(&if as_json { json(value)? } else { value.into() });
             }
             TemplatePart::Secret { name, json: as_json } => {
                 let value = secrets(name)?;

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 
 use super::*;
 use crate::job::Work;
-use crate::job::{Job, JobFile};
+use crate::job::{Job, JobFile, RunParameters};
 
 fn read_job(fields: &str) -> Result<Job, String> {
     let text = format!(r#"{{"name":"j",{fields}}}"#);
@@ -150,6 +150,13 @@ fn none(name: &str) -> Result<String, String> {
     Err(format!("no {name}"))
 }
 
+fn parameters() -> RunParameters {
+    [("day", "2026-01-31"), ("q", "\"{{run}}\"")]
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .into_iter()
+        .collect()
+}
+
 fn facts() -> BTreeMap<&'static str, String> {
     BTreeMap::from([("EVENKEEL_RUN", "j:1:0".to_string()), ("EVENKEEL_PARAMETER", "a \"b\"".to_string())])
 }
@@ -167,15 +174,22 @@ fn a_body_is_filled_with_facts_of_the_run_and_nothing_else() {
         ("{{parameter}}", "a \"b\""),
         ("{{{{run}} {{{{", "{{run}} {{"),
         ("ä{{run}}ö", "äj:1:0ö"),
+        ("{{parameter:day}} {{ parameter:q | json }}", r#"2026-01-31 "\"{{run}}\"""#),
     ] {
-        assert_eq!(fill(template, &facts(), none).unwrap(), filled, "{template}");
+        assert_eq!(fill(template, (&facts(), &parameters()), none).unwrap(), filled, "{template}");
     }
+    let absent = fill("{{parameter:x}}", (&facts(), &parameters()), none).unwrap_err();
+    assert_eq!(absent, "the run has no parameter x");
     // What a parameter holds is never read as a template.
     let sly = BTreeMap::from([("EVENKEEL_PARAMETER", "{{fence}}".to_string())]);
-    assert_eq!(fill("{{parameter}}", &sly, none).unwrap(), "{{fence}}");
+    assert_eq!(fill("{{parameter}}", (&sly, &parameters()), none).unwrap(), "{{fence}}");
     let long = BTreeMap::from([("EVENKEEL_PARAMETER", "x".repeat(BODY_MAX / 2))]);
-    assert_eq!(fill("{{parameter}}{{parameter}}", &long, none).unwrap().len(), BODY_MAX);
-    assert!(fill("{{parameter}}{{parameter}}!", &long, none).unwrap_err().contains("longer than"));
+    assert_eq!(fill("{{parameter}}{{parameter}}", (&long, &parameters()), none).unwrap().len(), BODY_MAX);
+    assert!(
+        fill("{{parameter}}{{parameter}}!", (&long, &parameters()), none)
+            .unwrap_err()
+            .contains("longer than")
+    );
 }
 
 #[test]
@@ -210,12 +224,14 @@ fn a_secret_is_named_by_a_plain_name_and_filled_in_where_it_stands() {
         ("{\"t\":{{ secret:token | json }}}", "{\"t\":\"a\\\"b\"}"),
         ("{{secret:sly}}", "{{secret:token}}"),
     ] {
-        assert_eq!(fill(template, &facts(), secrets).unwrap(), filled, "{template}");
+        assert_eq!(fill(template, (&facts(), &parameters()), secrets).unwrap(), filled, "{template}");
     }
-    assert_eq!(fill("{{secret:other}}", &facts(), secrets).unwrap_err(), "no other");
+    assert_eq!(fill("{{secret:other}}", (&facts(), &parameters()), secrets).unwrap_err(), "no other");
     for name in ["", ".", "..", "a/b", "../a", "/a", "a b", ".hidden", &"x".repeat(65)] {
-        let said =
-            fill(&format!("{{{{secret:{name}}}}}"), &facts(), |_| panic!("it is not asked for")).unwrap_err();
+        let said = fill(&format!("{{{{secret:{name}}}}}"), (&facts(), &parameters()), |_| {
+            panic!("it is not asked for")
+        })
+        .unwrap_err();
         assert!(said.contains("the secret's name is none"), "{name}: {said}");
     }
 }

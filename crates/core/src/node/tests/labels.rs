@@ -186,7 +186,10 @@ fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
     let sharded = JobFile { placement: Placement::Sharded, shards: 2, ..bound("s", "", "!spot") };
     apply(&mut world, [sharded]);
     world.run(1_000);
-    let run = |node: &str| Command::RunOn("s".parse().unwrap(), "r".parse().unwrap(), node.parse().unwrap());
+    let run = |node: &str| {
+        let options = RunOptions { node: Some(node.parse().unwrap()), ..RunOptions::default() };
+        Command::RunWith("s".parse().unwrap(), "r".parse().unwrap(), options.into())
+    };
     let Answer::Refused(Refusal::Conflict, why) = world.send_command("a", run("a")) else {
         panic!("it is refused")
     };

@@ -241,7 +241,10 @@ fn each_run_gets_its_shards_parameter_and_the_jobs() {
 fn a_request_to_a_node_without_shards_is_answered_and_not_kept() {
     let mut world = TestCluster::with(&["a", "b", "c"]);
     world.send_command("a", Command::Apply([sharded("j", "", 1)].into()));
-    let on = |node: &str, id: &str| Command::RunOn(name("j"), id.parse().unwrap(), node.parse().unwrap());
+    let on = |node: &str, id: &str| {
+        let options = RunOptions { node: Some(node.parse().unwrap()), ..RunOptions::default() };
+        Command::RunWith(name("j"), id.parse().unwrap(), options.into())
+    };
     for (node, id) in [("a", "r1"), ("b", "r2"), ("c", "r3")] {
         assert!(matches!(world.send_command("a", on(node, id)), Answer::Accepted(..)));
         world.run(1_000);

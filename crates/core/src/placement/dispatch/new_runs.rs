@@ -7,7 +7,7 @@ use super::{AHEAD, PlanWriter, RUNS_MAX};
 use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::ids::Fire;
-use crate::lifecycle::VERDICTS_MAX;
+use crate::lifecycle::{VERDICTS_MAX, has_parameter_room};
 use crate::overlap::EffectiveSchedule;
 use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleOutput};
@@ -24,14 +24,14 @@ impl PlanWriter<'_> {
     ) {
         let Some(mut record) = self.job.triggers().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
-            if self.draft.runs.len() >= RUNS_MAX {
+            if self.draft.runs.len() >= RUNS_MAX || !has_parameter_room(&self.draft.runs) {
                 break;
             }
             if let Some(why) = self.ctx.forgot(terms.delivery, request.at) {
                 if self.draft.verdicts.len() >= VERDICTS_MAX {
                     break;
                 }
-                request.taken = true;
+                request.take();
                 let fire = Fire::Asked(request.id.clone());
                 let at = (request.at, request.at);
                 self.draft.verdicts.extend(self.runs.refused(fire, at, &Attempt::single(), why.into()));
@@ -41,11 +41,10 @@ impl PlanWriter<'_> {
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 break;
             }
-            request.taken = true;
-            self.want(
-                self.first_attempt(Fire::Asked(request.id.clone()), request.at),
-                PlacementChoice::LeastLoaded,
-            );
+            let parameters = core::mem::take(&mut request.parameters);
+            request.take();
+            let run = self.first_attempt(Fire::Asked(request.id.clone()), request.at);
+            self.want(run.with_parameters(parameters), PlacementChoice::LeastLoaded);
         }
         if self.job.triggers().and_then(|known| known.value.as_ref()) != Some(&record) {
             self.triggers = Some(record);

@@ -301,7 +301,7 @@ impl<'a> ClaimedRuns<'a> {
         let Some(index) = record.requests.iter().position(called) else { return false };
         let (mut record, mut run_state) = (record.clone(), self.next_run_state());
         let request = &mut record.requests[index];
-        request.taken = true;
+        request.take();
         let node = self.ctx().member.node.as_str();
         run_state.verdicts.push(lifecycle::not_attempted(run(request), 1, request.at, node, MANUAL));
         self.commit_with(CommitKind::GiveUp, run_state, Some(record), out);

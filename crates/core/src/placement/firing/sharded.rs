@@ -10,8 +10,9 @@ use crate::commit_kind::CommitKind;
 use crate::due::{self, MisfirePolicy};
 use crate::effect::Event;
 use crate::ids::{Fire, Member, NodeName, Shard};
+use crate::job::RunParameters;
 use crate::keys;
-use crate::lifecycle::{self, Ending, JobRuns, missed, no_more};
+use crate::lifecycle::{self, Ending, JobRuns, has_parameter_room, missed, no_more};
 use crate::local::{Given, Local};
 use crate::overlap::STILL_RUNNING;
 use crate::placement::sharded_job::ShardedJob;
@@ -239,7 +240,7 @@ impl<'a> RunStateWriter<'a> {
         let Some(index) = record.requests.iter().position(done) else { return false };
         let mut record = record.clone();
         let request = &mut record.requests[index];
-        request.taken = true;
+        request.take();
         if request.node.is_none() {
             self.triggers = Some(record);
             self.set_kind(CommitKind::ClaimShards);
@@ -260,14 +261,17 @@ impl<'a> RunStateWriter<'a> {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
-        if !self.runs.has_slot(record.requests[index].at, out) {
+        if !has_parameter_room(&self.draft.open) || !self.runs.has_slot(record.requests[index].at, out) {
             return;
         }
         let mut record = record.clone();
         let request = &mut record.requests[index];
         let asked = mine.minus(&request.shards);
         request.shards = request.shards.or(mine);
-        request.taken = request.node.is_some() || self.answering().minus(&request.shards).is_empty();
+        let parameters = request.parameters.clone();
+        if request.node.is_some() || self.answering().minus(&request.shards).is_empty() {
+            request.take();
+        }
         let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
         let at = request.at;
         let forgot = self.terms().and_then(|(terms, _)| self.context().forgot(terms.delivery, at));
@@ -288,7 +292,7 @@ impl<'a> RunStateWriter<'a> {
             fire,
             (at, at.min(self.context().now.wall)),
             Wall::MIN,
-            asked.minus(&busy).minus(&shards.off),
+            (asked.minus(&busy).minus(&shards.off), parameters),
         );
         self.triggers = Some(record);
         self.set_kind(CommitKind::ClaimShards);
@@ -333,19 +337,25 @@ impl<'a> RunStateWriter<'a> {
                 continue;
             }
             self.draft.set_watermark(&ready, due);
-            self.open(Fire::Due(due), (due, from), back, run);
+            self.open(Fire::Due(due), (due, from), back, (run, RunParameters::default()));
             self.set_kind(CommitKind::ClaimShards);
         }
     }
 
-    fn open(&mut self, fire: Fire, (due, from): (Wall, Wall), back: Wall, shards: ShardSet) {
+    fn open(
+        &mut self,
+        fire: Fire,
+        (due, from): (Wall, Wall),
+        back: Wall,
+        (shards, parameters): (ShardSet, RunParameters),
+    ) {
         if shards.is_empty() {
             return;
         }
         let (from, seq) = (from.max(self.context().now.wall), self.draft.seq);
         let total = self.sharded.sharding.shard_map.total;
         let first = Attempt::first(fire, due, self.context().member.clone());
-        self.draft.add_open(Attempt { from: Some(from), back, seq, total, shards, ..first });
+        self.draft.add_open(Attempt { from: Some(from), back, seq, total, shards, parameters, ..first });
         self.draft.began = Some(from);
     }
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::pending;
 
-use evenkeel_core::job::{Http, http};
+use evenkeel_core::job::{Http, RunParameters, http};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -43,6 +43,7 @@ pub(super) struct HttpCall {
     pub(super) http: Box<Http>,
     /// The run's facts under the names of its environment.
     pub(super) facts: BTreeMap<&'static str, String>,
+    pub(super) parameters: RunParameters,
     pub(super) secrets: SecretReader,
 }
 
@@ -89,7 +90,7 @@ impl Hop {
         let method = Method::from_bytes(http.method().as_bytes()).map_err(|e| format!("http.method: {e}"))?;
         let given = RefCell::new(Vec::new());
         let filled = |text: &str| {
-            http::fill(text, &call.facts, |name| {
+            http::fill(text, (&call.facts, &call.parameters), |name| {
                 let secret = call.secrets.read(name)?;
                 let value = secret.value().to_owned();
                 given.borrow_mut().push(secret);

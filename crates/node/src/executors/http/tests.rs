@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use evenkeel_core::ids::Token;
-use evenkeel_core::job::{LaunchSettings, Priority};
+use evenkeel_core::job::{LaunchSettings, Priority, RunParameters};
 use evenkeel_core::time::Wall;
 
 use super::*;
@@ -20,6 +20,7 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
         shards: 1,
         parameter: String::new(),
         job_parameter: String::new(),
+        parameters: RunParameters::default(),
         attempt: 1,
         token: Token::default(),
         sent: String::new(),

@@ -63,6 +63,7 @@ fn a_run_by_hand_completes_a_shard_too() {
         node: None,
         shards: shards("0-1"),
         former: [].into(),
+        parameters: evenkeel_core::job::RunParameters::default(),
         taken_back: None,
     };
     let fire = Fire::Asked(request.id.clone());

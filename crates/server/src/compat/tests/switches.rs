@@ -72,6 +72,7 @@ fn a_request_marks_the_nodes_that_have_not_answered_it() {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        parameters: evenkeel_core::job::RunParameters::default(),
         taken_back: None,
     };
     let (everyone, one) = (request("r"), TriggerRequest { node: Some(node("b")), ..request("s") });

@@ -114,8 +114,16 @@ fn a_claimed_job_says_why_it_does_not_run() {
 fn requested(known: &mut ExplainContext) {
     let (id, former) = ("r".parse().expect("an id"), std::collections::BTreeSet::new());
     let shards = evenkeel_core::shards::ShardSet::empty();
-    let request =
-        TriggerRequest { id, at: Wall(T), taken: false, node: None, shards, former, taken_back: None };
+    let request = TriggerRequest {
+        id,
+        at: Wall(T),
+        taken: false,
+        node: None,
+        shards,
+        former,
+        parameters: evenkeel_core::job::RunParameters::default(),
+        taken_back: None,
+    };
     known.waiting.push(request);
 }
 
@@ -304,6 +312,7 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
         ended: None,
         from: Wall(T),
         output: 0,
+        parameters: evenkeel_core::job::RunParameters::default(),
     };
     let one = "the fire of 2026-11-21T11:14:40.000Z did not run: older than the grace of 60s (said by a)";
     assert_eq!(absent::missed(&last), one);

@@ -33,7 +33,9 @@ impl ClaimedRuns<'_> {
         };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
         let mut record = record.clone();
-        record.requests[index].taken = true;
+        let request = &mut record.requests[index];
+        let parameters = core::mem::take(&mut request.parameters);
+        request.take();
         let request = &record.requests[index];
         let forgot = self.runs.terms.and_then(|terms| self.ctx().forgot(terms.delivery, request.at));
         if let Some(why) = forgot {
@@ -44,12 +46,13 @@ impl ClaimedRuns<'_> {
             return true;
         }
         let Some(kind) = self.runs.claim_kind(slot, request.at, out) else { return false };
-        let run_state = self.opened(
+        let mut run_state = self.opened(
             run_state,
             Fire::Asked(request.id.clone()),
             (request.at, self.ctx().now.wall),
             run_state.watermark,
         );
+        run_state.open.last_mut().into_iter().for_each(|open| open.parameters.clone_from(&parameters));
         self.commit_with(kind, run_state, Some(record), out);
         out.claim(self.ctx().view, self.runs.job.id, kind);
         true
