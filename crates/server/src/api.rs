@@ -36,6 +36,7 @@ mod join;
 mod join_tokens;
 mod known_caller;
 mod live;
+pub(crate) mod log_tail;
 mod login;
 mod login_codes;
 mod namespaces;

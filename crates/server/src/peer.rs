@@ -18,7 +18,9 @@ use axum::http::HeaderName;
 
 pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
 pub(crate) use http_peers::HttpPeers;
-pub(crate) use messages::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery};
+pub(crate) use messages::{
+    HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery,
+};
 pub(crate) use routes::router;
 
 /// The header of a request with the member that is called, and of a response with the member that answers.

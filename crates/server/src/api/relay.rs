@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::error::{PROBLEM, message_of};
 use super::{ApiError, App};
 use crate::client::{UNKNOWN, escape};
-use crate::peer::{LogPieceQuery, PATIENCE, PeerCallError, PeerResponse};
+use crate::peer::{LogPieceQuery, LogTailQuery, LogTailReply, PATIENCE, PeerCallError, PeerResponse};
 use crate::queries;
 
 /// Another node.
@@ -97,6 +97,24 @@ impl RemoteNode {
             StatusCode::NO_CONTENT => Ok(None),
             status => Err(ApiError::unavailable(format!("{} says {status}", self.named()))),
         }
+    }
+
+    /// Where the last lines begin of its output of a run.
+    pub(super) async fn tail(&self, run: &RunId, wanted: LogTailQuery) -> Result<u64, ApiError> {
+        let (run, LogTailQuery { attempt, lines }) = (escape(&run.to_string()), wanted);
+        let path = format!("/peer/v1/runs/{run}/logs/tail?attempt={attempt}&lines={lines}");
+        let heard = self.ask(Method::GET, &path).await?;
+        let why = match heard.status {
+            StatusCode::OK => match serde_json::from_slice::<LogTailReply>(&heard.body) {
+                Ok(reply) => return Ok(reply.offset),
+                Err(error) => format!("answers {error}"),
+            },
+            StatusCode::NOT_FOUND => {
+                "is of an earlier version and cannot find the last lines: leave out tail".to_owned()
+            }
+            status => format!("says {status}"),
+        };
+        Err(ApiError::unavailable(format!("{} {why}", self.named())))
     }
 
     /// The same node, with a shorter time limit.

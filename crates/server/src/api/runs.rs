@@ -19,11 +19,12 @@ use serde::Deserialize;
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
 use super::error::done;
+use super::row_limit::row_limit;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
 use super::{
-    ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, parameters, relay, running,
-    waiting,
+    ApiError, App, attempts, fanout, fires, follow, jobs, log_tail, namespaces, output, parameters, relay,
+    running, waiting,
 };
 use crate::api_types::{EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer};
 use crate::client::escape;
@@ -48,9 +49,10 @@ pub(super) struct RunningQuery {
 pub(super) struct LogQuery {
     /// The attempt, counted from 1; the latest one that has started if left out.
     attempt: Option<u32>,
-    /// From this byte on.
-    #[serde(default)]
-    offset: u64,
+    /// From this byte on; 0 if left out.
+    offset: Option<u64>,
+    /// Only the last lines that are written now, 1 to 10,000, of at most 16 MiB, and what comes after them.
+    tail: Option<u32>,
     /// Whether to go on until the run has ended.
     #[serde(default)]
     follow: bool,
@@ -284,6 +286,7 @@ pub(super) async fn logs(
     let (Path(run), Query(asked)) = (run?, asked?);
     let run = run.one(&app)?;
     let text = asked.grep.as_deref().map(SearchText::of).transpose()?;
+    let tail = tail_of(&asked)?;
     let attempts = attempts::of_run(&app, &run).await?;
     let wanted = match asked.attempt {
         // The next attempt may wait for its moment.
@@ -293,8 +296,13 @@ pub(super) async fn logs(
         })?),
     };
     let attempt = wanted.map_or(1, |a| a.attempt);
-    let piece = LogPieceQuery { attempt, offset: asked.offset, follow: asked.follow };
-    let begun = match wanted.filter(|a| a.started.is_some()) {
+    let started = wanted.filter(|a| a.started.is_some());
+    let offset = match (tail, started) {
+        (Some(lines), Some(record)) => log_tail::begin(&app, record, lines).await?,
+        _ => asked.offset.unwrap_or(0),
+    };
+    let piece = LogPieceQuery { attempt, offset, follow: asked.follow };
+    let begun = match started {
         Some(record) => Some(attempts::output_of(&app, &record.node, &run, piece).await?),
         None if asked.follow => None,
         None => return Err(has_no_output(&run, wanted)),
@@ -320,6 +328,18 @@ pub(super) async fn logs(
     let kind = "text/plain; charset=utf-8".to_owned();
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, disposition)];
     Ok((headers, body).into_response())
+}
+
+/// How many of the last lines are wanted; all if none are named.
+///
+/// # Errors
+/// It is a number that is not allowed, or an offset is named, too.
+fn tail_of(asked: &LogQuery) -> Result<Option<u32>, ApiError> {
+    if asked.tail.is_some() && asked.offset.is_some() {
+        return Err(ApiError::invalid("tail and offset exclude each other: leave out one of them"));
+    }
+    let lines = |tail| row_limit("tail", Some(tail), (0, log_tail::LINES_MAX));
+    asked.tail.map(lines).transpose()
 }
 
 fn has_no_output(run: &RunId, last: Option<&RunRecord>) -> ApiError {

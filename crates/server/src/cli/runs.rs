@@ -49,6 +49,9 @@ pub(crate) enum RunCommand {
         /// The attempt; the latest by default
         #[arg(long)]
         attempt: Option<u32>,
+        /// Only the last N lines, at most 10,000; with --follow also what comes after them
+        #[arg(long, value_name = "N")]
+        tail: Option<u32>,
         /// Only the lines that contain this text
         #[arg(long, value_name = "TEXT")]
         grep: Option<String>,
@@ -141,11 +144,12 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
         }
         RunCommand::Running { within, reach } => running(&within, &reach),
         RunCommand::Show { run } => show(&run.resolve()),
-        RunCommand::Logs { run, follow, attempt, grep, raw, save } => {
+        RunCommand::Logs { run, follow, attempt, tail, grep, raw, save } => {
             let run = run.resolve();
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
+            let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
             let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
-            let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
+            let path = format!("/runs/{}/logs?follow={follow}{attempt}{tail}{grep}", escape(&run.run));
             match save {
                 Some(file) => saved(&run.reach.client()?, &path, &file),
                 None => {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::messages::{OfferReply, RunOffers};
-use super::{LogPieceQuery, PeerHistoryPage, PeerRunQuery};
+use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery};
 
 const LINES: &str = include_str!("1.txt");
 const AT: Wall = Wall(1_763_749_200_000);
@@ -161,6 +161,8 @@ fn later() -> Vec<MessageFixture> {
         line("found more runs", &PeerHistoryPage { rows: vec![attempt()], next: Some(4) }),
         line("runs of a node and a time", &PeerRunQuery { run: None, filter: narrow }),
         line("found manual runs", &PeerHistoryPage { rows: vec![manual], next: None }),
+        line("tail", &LogTailQuery { attempt: 2, lines: 100 }),
+        line("found tail", &LogTailReply { offset: 42 }),
     ]
 }
 

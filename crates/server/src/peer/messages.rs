@@ -32,6 +32,23 @@ pub(crate) struct LogPieceQuery {
     pub(crate) follow: bool,
 }
 
+/// The attempt of whose output the last lines are wanted.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogTailQuery {
+    /// The attempt.
+    pub(crate) attempt: u32,
+    /// How many lines.
+    pub(crate) lines: u32,
+}
+
+/// Where the last lines begin.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct LogTailReply {
+    /// The offset of their first byte.
+    pub(crate) offset: u64,
+}
+
 /// The attempts to return from a node's own history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,8 +15,11 @@ use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, PeerIdentity};
-use super::messages::{HistoryHealth, LogPieceQuery, OfferReply, PeerHistoryPage, PeerRunQuery, RunOffers};
-use crate::api::{ApiError, App, done, fetch_rows, output, read_body};
+use super::messages::{
+    HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, OfferReply, PeerHistoryPage, PeerRunQuery,
+    RunOffers,
+};
+use crate::api::{ApiError, App, done, fetch_rows, log_tail, output, read_body};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
@@ -34,6 +37,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/history", post(history))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
+        .route("/peer/v1/runs/{run}/logs/tail", get(tail))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
 }
 
@@ -129,6 +133,16 @@ async fn logs(
         Some(data) => Ok(data.into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
+}
+
+/// Where the last lines of output begin.
+async fn tail(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+    wanted: Result<Query<LogTailQuery>, QueryRejection>,
+) -> Result<Json<LogTailReply>, ApiError> {
+    let (Path(run), Query(wanted)) = (run?, wanted?);
+    Ok(Json(LogTailReply { offset: log_tail::begin_here(&app, &run, wanted).await? }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Output of runs: searched from any node, saved as a file, and kept no faster than it may come.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 
 use crate::process::{SHORT_LEASE, ServerProcess, millis, text, until};
 
@@ -35,6 +37,8 @@ fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
     }
     for (args, code, why) in [
         (&["run", "logs", &first, "--grep", ""][..], 5, "grep is 0 bytes"),
+        (&["run", "logs", &first, "--tail", "0"], 5, "tail is 0, allowed are 1 to 10000"),
+        (&["run", "logs", &first, "--tail", "10001"], 5, "tail is 10001, allowed are 1 to 10000"),
         (&["job", "logs", "talk", "--grep", "a\nb"], 5, "of one line"),
         (&["job", "logs", "nobody", "--grep", "a"], 4, "nobody"),
     ] {
@@ -51,6 +55,55 @@ fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
     until("far is gone", || (near.living().len() == 1).then_some(()));
     let away = near.ok(&["job", "logs", "talk", "--grep", "needle", "--runs", "1"]);
     assert_eq!(away, format!("{second}#1: [its output cannot be read: node far is away]\n"));
+}
+
+#[test]
+fn the_last_lines_come_from_any_node_and_what_follows_them_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let far = ServerProcess::serve(folder.path(), "far", &SHORT_LEASE);
+    let count = "[[job]]\nname = \"count\"\ncommand = [\"/bin/sh\", \"-c\", \
+                 \"seq 40000; while [ ! -e go ]; do sleep 0.1; done; echo end\"]\n";
+    let declared = format!("{TALK}{count}directory = \"{}\"\n", folder.path().display());
+    assert!(far.fed(&["job", "apply", "-f", "-"], &declared).status.success());
+    until("far holds both", || {
+        let jobs = far.json(&["job", "list"]);
+        jobs.as_array()?.iter().all(|job| job["owner"] == "far").then_some(())
+    });
+    let talked = run(&far, "talk");
+    let counting = far.json(&["job", "run", "count"])["run"].as_str().expect("a run").to_owned();
+    let near = ServerProcess::serve(folder.path(), "near", &[]);
+    until("near sees both", || (near.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
+    until("it has counted", || far.ok(&["run", "logs", &counting]).ends_with("\n40000\n").then_some(()));
+    let long = format!("a needle\n{}\nlast needle", "x".repeat(200_000));
+    for node in [&far, &near] {
+        let tail = |run: &str, lines: &str| node.ok(&["run", "logs", run, "--tail", lines]);
+        assert_eq!(tail(&talked, "1"), "last needle");
+        assert_eq!(tail(&talked, "3"), long);
+        assert_eq!(tail(&talked, "10000"), format!("one\n{long}"));
+        assert_eq!(node.ok(&["run", "logs", &talked, "--tail", "2", "--grep", "needle"]), "last needle\n");
+        assert_eq!(tail(&counting, "2"), "39999\n40000\n");
+        assert_eq!(tail(&counting, "10000").lines().next(), Some("30001"));
+        let path = format!("/api/v1/runs/{talked}/logs?tail=1&offset=0");
+        let (status, answer) = node.raw(&format!("GET {path} HTTP/1.1\nHost: {}", node.address), b"");
+        assert!(status == 400 && answer.contains("exclude each other"), "{answer}");
+    }
+    let follow = |node: &ServerProcess| {
+        let mut client = node.client(&["run", "logs", &counting, "--tail", "1", "--follow"]);
+        let mut client = client.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut printed = BufReader::new(client.stdout.take().expect("it is piped"));
+        let mut first = String::new();
+        printed.read_line(&mut first).expect("a line");
+        assert_eq!(first, "40000\n");
+        (client, printed)
+    };
+    let following = [follow(&far), follow(&near)];
+    fs::write(folder.path().join("go"), "").expect("written");
+    for (mut client, mut printed) in following {
+        let mut rest = String::new();
+        printed.read_to_string(&mut rest).expect("the rest");
+        assert_eq!(rest, "end\n");
+        assert!(client.wait().expect("it ends").success());
+    }
 }
 
 #[test]
