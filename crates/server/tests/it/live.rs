@@ -102,13 +102,17 @@ impl LiveStream {
     }
 }
 
-/// A node with this many jobs, `job-0` and so on.
+/// A node that owns this many jobs, `job-0` and so on.
 fn node_with_jobs(folder: &std::path::Path, jobs: usize) -> ServerProcess {
     let node = ServerProcess::serve(folder, "a", &[]);
     let declare =
         |n| format!("[[job]]\nname = \"job-{n}\"\nschedule = \"0 3 * * *\"\ncommand = [\"true\"]\n");
     let jobs: String = (0..jobs).map(declare).collect();
     assert!(node.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
+    until("it owns them", || {
+        let jobs = node.json(&["job", "list"]);
+        jobs.as_array()?.iter().all(|job| job["owner"] == "a").then_some(())
+    });
     node
 }
 
