@@ -10,7 +10,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::PrincipalName;
+use crate::ids::{JobName, PrincipalName};
 use crate::time::Wall;
 
 pub use grants::{Grant, Grants, JobRights};
@@ -130,6 +130,9 @@ pub struct Principal {
     /// The user of a token: it may do no more than the user may, and nothing without the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<PrincipalName>,
+    /// The job that a token runs, as a webhook; such a token may do nothing else, and has no roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<JobName>,
     /// When it was created.
     pub created: Wall,
     /// From when on it is not let in; `None` for never.

@@ -29,6 +29,7 @@ mod forwarded;
 mod guesses;
 mod headers;
 mod health;
+pub(crate) mod hooks;
 mod http_metrics;
 mod idempotency;
 mod jobs;

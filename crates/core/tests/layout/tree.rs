@@ -74,6 +74,8 @@ pub(crate) fn is_kind(name: &str) -> bool {
         "namespace/deleted",
         "user",
         "token",
+        "token/trigger",
+        "user/labels",
         "user/deleted",
         "secret",
         "secret/deleted",

@@ -149,7 +149,10 @@ fn of_principal(
         (_, None) => "deleted".to_owned(),
         (None, Some(new)) => {
             let grants = new.grants.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!("created: {}", if grants.is_empty() { "no roles" } else { &grants })
+            match &new.trigger {
+                Some(job) => format!("created: runs job {job}"),
+                None => format!("created: {}", if grants.is_empty() { "no roles" } else { &grants }),
+            }
         }
         (Some((old, _)), Some(new)) => differences(&plain(old), &plain(new)),
     };

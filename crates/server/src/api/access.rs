@@ -18,7 +18,7 @@ use super::forwarded::{self, Forwarded};
 use super::headers::{set, text};
 use super::http_metrics::METRICS;
 use super::wrong_keys::WrongKeyMarker;
-use super::{ApiError, App, audited, health, proxy_user};
+use super::{ApiError, App, audited, health, hooks, proxy_user};
 use crate::listen::OpenConnection;
 
 /// The content security policy: no foreign resources, no inline scripts, no frames.
@@ -47,7 +47,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     if audited::is_denial(&response) && (tried_key || !audited::is_question(&method)) {
         let why = audited::response_text(&response);
         let asker = audited::with_tried_user(asker, &response);
-        app.denials.note(&app.handle, asker, &method, &path, why).await;
+        app.denials.note(&app.handle, asker, &method, &hooks::masked(&path), why).await;
     }
     let headers = response.headers_mut();
     if encrypted {
@@ -111,8 +111,9 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     }
     let host = named(door, request)?;
     foreign(door, request, host)?;
-    let form = is_form(headers, request.uri().path());
-    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) && !form {
+    // What a webhook's sender sends is not looked at.
+    let is_other = is_form(headers, request.uri().path()) || hooks::is_hook(request);
+    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) && !is_other {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,7 @@ use super::session::Session;
 use super::stream_rights;
 use super::token_text::TokenText;
 use super::wrong_keys::{WrongKeyMarker, WrongKeyPenalty, WrongKeys};
-use super::{ApiError, App};
+use super::{ApiError, App, hooks};
 use crate::client::LEADER;
 use crate::listen::{Caller, OpenConnection};
 
@@ -38,6 +39,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Credential {
     /// The text of the header for keys and tokens.
     Bearer(String),
+    /// The token of a webhook.
+    Trigger(String),
     /// A session whose time is not over, and the person that counts if it has ended otherwise.
     Session(Session, Option<ProxyUser>),
     /// A person for whom a trusted proxy vouches.
@@ -69,8 +72,17 @@ impl Credential {
 }
 
 /// Requires a key, a token or a session, and then reads the body of the request.
-pub(crate) async fn required(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let shown = Credential::of(&app.access, &request);
+pub(crate) async fn required(
+    State(app): State<App>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // There, nothing else counts: neither a key, nor a browser's session, nor a proxy's word.
+    let shown = match hooks::is_hook(&request) {
+        true => hooks::shown(&request, params.as_ref()).map(Credential::Trigger),
+        false => Credential::of(&app.access, &request),
+    };
     if shown.as_ref().is_some_and(Credential::is_ambient)
         && !is_question(request.method())
         && !is_of_own_page(request.headers())
@@ -108,6 +120,12 @@ pub(crate) async fn authenticate(
 ) -> Result<KnownCaller, Response> {
     match shown {
         Some(Credential::Bearer(text)) => checked(app, from, async { of_bearer(app, &text) }).await,
+        Some(Credential::Trigger(text)) => {
+            let compared = async {
+                principals::of_trigger(app, Arc::new(text.parse().ok()?), evenkeel::clock::now().wall)
+            };
+            checked(app, from, compared).await
+        }
         Some(Credential::Proxy(user)) => Ok(user.caller()),
         Some(Credential::Local(user)) => of_local(user).ok_or_else(|| {
             unauthorized(format!("the key is missing: user {user} of this host may do nothing without one"))
@@ -218,7 +236,7 @@ async fn compared_unlocked<T>(
         }
         Some((_, WrongKeyPenalty::None)) | None => {}
     }
-    let text = "the key is not the cluster's, or the token or password is wrong, expired or disabled";
+    let text = "the key is not the cluster's, or the token or password is wrong, expired, disabled or not for this address";
     let mut response = unauthorized(text.to_owned());
     response.extensions_mut().insert(WrongKeyMarker);
     Err(response)
@@ -247,7 +265,11 @@ fn pointed(app: &App, mut response: Response) -> Response {
 /// Reads the whole body, bounded in size and time, so that no handler has to.
 async fn whole(access: &AccessPolicy, request: Request) -> Result<Request, ApiError> {
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let max = if path == Some("/api/v1/jobs/apply") { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };
+    let max = match path {
+        Some("/api/v1/jobs/apply") => APPLY_BYTES_MAX,
+        _ if hooks::is_hook(&request) => hooks::BODY_BYTES_MAX,
+        _ => BODY_BYTES_MAX,
+    };
     let (parts, body) = request.into_parts();
     let bytes = access.bodies.take(body, max, BODY_PATIENCE).await?;
     Ok(Request::from_parts(parts, Body::from(bytes)))

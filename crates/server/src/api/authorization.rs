@@ -78,6 +78,8 @@ fn check<'a>(
     };
     match scope {
         Scope::Caller => Ok(()),
+        Scope::Trigger if caller.trigger.is_some() => Ok(()),
+        Scope::Trigger => Err(ApiError::lacks_role("this takes the token of a webhook")),
         Scope::Cluster if caller.may_in_cluster(role) => Ok(()),
         Scope::Cluster => Err(lacking(role, "the cluster")),
         Scope::Body => somewhere(caller, role),

@@ -22,8 +22,8 @@ use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::route_docs::{RouteDocs, does};
 use super::{
-    ApiError, App, bulk, calendars, idempotency, jobs, join, login, namespaces, nodes, precondition, runs,
-    secrets, settings, shards, tokens, unsealed, users,
+    ApiError, App, bulk, calendars, hooks, idempotency, jobs, join, login, namespaces, nodes, precondition,
+    runs, secrets, settings, shards, tokens, unsealed, users,
 };
 use crate::api_types::{
     ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
@@ -89,6 +89,11 @@ const fn delete(
     ApiChange { method: Method::DELETE, path, verbs, demand, on: MethodFilter::DELETE, handler, docs }
 }
 
+const fn hook(path: &'static str, summary: &'static str) -> ApiChange {
+    let docs = does(summary).answers::<RunAnswer>();
+    post(path, One(CommandKind::RUN), HOOK, |m| on(m, hooks::run), docs)
+}
+
 /// All changes that the API offers, each with its handler.
 pub(crate) const CHANGES: &[ApiChange] = &[
     post(
@@ -151,6 +156,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
             .may_have::<jobs::RunNowBody>()
             .answers_either::<RunAnswer, DoneAnswer>(),
     ),
+    hook(hooks::HOOKS, "Runs the job of the trigger token in the head"),
+    hook(hooks::HOOKS_WITH_TOKEN, "Runs the job of this trigger token"),
     post(
         "/api/v1/jobs/{name}/shards/{set}/{verb}",
         InPath(ObjectKind::Job),
@@ -272,21 +279,21 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     post(
         "/api/v1/tokens",
         One(CommandKind::APPLY_TOKEN),
-        ADMIN,
+        operator(Scope::Body),
         |m| on(m, tokens::create),
         does("Creates an API token").body::<tokens::NewTokenBody>().answers::<NewToken>(),
     ),
     post(
         "/api/v1/tokens/{name}/rotate",
         One(CommandKind::ROTATE_TOKEN),
-        ADMIN,
+        operator(Scope::Body),
         |m| on(m, tokens::rotate),
         does("Gives an API token another secret").may_have::<tokens::RotateBody>().answers::<NewToken>(),
     ),
     delete(
         "/api/v1/tokens/{name}",
         One(CommandKind::DELETE_TOKEN),
-        ADMIN,
+        operator(Scope::Body),
         |m| on(m, tokens::delete),
         does("Deletes an API token").answers::<DoneAnswer>(),
     ),
@@ -320,6 +327,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
 const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
 /// Who may declare jobs may name a secret, and need not know it.
 const SECRETS: Demand = Demand::new(Role::Admin, Scope::Secret);
+const HOOK: Demand = Demand::new(Role::Operator, Scope::Trigger);
 const CALLER: Demand = Demand::new(Role::Viewer, Scope::Caller);
 
 const fn author(scope: Scope) -> Demand {
@@ -361,7 +369,8 @@ pub(super) async fn noted(
         (Ok(wanted), Ok(key)) => (asked.with_precondition(wanted).with_key(key), None),
         (Err(refused), _) | (_, Err(refused)) => (asked, Some(refused)),
     };
-    let action = known.audit_action(params.as_ref().ok());
+    let hooked = caller.and_then(hooks::audit_action);
+    let action = hooked.unwrap_or_else(|| known.audit_action(params.as_ref().ok()));
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller that disconnects does not abort a change half way.
     let answered = tokio::spawn(async move {

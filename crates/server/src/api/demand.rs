@@ -38,6 +38,8 @@ pub(crate) enum Scope {
     List,
     /// Somewhere: the handler looks at what exactly the caller asks for.
     Body,
+    /// Nowhere: it takes a webhook's token, and runs the job of the token.
+    Trigger,
     /// Nowhere: each caller that is let in may ask for it.
     Caller,
 }

@@ -13,6 +13,8 @@ use crate::key::digest;
 
 /// The header.
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header in which GitHub and programs that follow it name a delivery; one that is sent again has the same name.
+const DELIVERY: HeaderName = HeaderName::from_static("x-github-delivery");
 /// The longest key in characters.
 const KEY_MAX: usize = 255;
 
@@ -25,19 +27,35 @@ const MADE_ANEW: [CommandKind; 4] =
 /// # Errors
 /// It is not understood, or the change cannot be repeated without effect.
 pub(super) fn key(headers: &HeaderMap, changed: CommandKind) -> Result<Option<String>, ApiError> {
-    let mut lines = headers.get_all(HEADER).iter();
-    let Some(line) = lines.next() else { return Ok(None) };
-    let text = line.to_str().map(str::trim).unwrap_or_default();
-    if lines.next().is_some() || text.is_empty() || text.len() > KEY_MAX {
-        let text = format!("Idempotency-Key takes one text of 1 to {KEY_MAX} characters: send it once");
-        return Err(ApiError::invalid(text));
-    }
+    let Some(text) = one_text(headers, &HEADER, "Idempotency-Key")? else { return Ok(None) };
     if MADE_ANEW.contains(&changed) {
         let text =
             "this address makes a new secret for each request, whatever its Idempotency-Key: leave it out";
         return Err(ApiError::invalid(text));
     }
     Ok(Some(text.to_owned()))
+}
+
+/// The id of the request for a run that a webhook's delivery has, if its sender names deliveries.
+///
+/// # Errors
+/// The name is not understood.
+pub(super) fn delivery(headers: &HeaderMap, caller: &Proof) -> Result<Option<RequestId>, ApiError> {
+    let Some(name) = one_text(headers, &DELIVERY, "X-GitHub-Delivery")? else { return Ok(None) };
+    // No key has a line's end.
+    Ok(Some(request_id(caller, &format!("delivery\n{name}"))?))
+}
+
+/// The one value of a header; `None` if there is none.
+fn one_text<'a>(headers: &'a HeaderMap, name: &HeaderName, title: &str) -> Result<Option<&'a str>, ApiError> {
+    let mut lines = headers.get_all(name).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    let text = line.to_str().map(str::trim).unwrap_or_default();
+    if lines.next().is_some() || text.is_empty() || text.len() > KEY_MAX {
+        let text = format!("{title} takes one text of 1 to {KEY_MAX} characters: send it once");
+        return Err(ApiError::invalid(text));
+    }
+    Ok(Some(text))
 }
 
 /// The id of the request for a run with this key: the same for the same caller, and another one for every other.
@@ -71,6 +89,20 @@ mod tests {
             assert!(read(wrong, CommandKind::RUN).is_err(), "{wrong:?}");
         }
         assert!(read(&["a"], CommandKind::APPLY_TOKEN).expect_err("a secret").contains("leave it out"));
+    }
+
+    #[test]
+    fn a_delivery_is_no_key_and_is_of_one_caller() {
+        let headers =
+            |name: &str| HeaderMap::from_iter([(DELIVERY, HeaderValue::from_str(name).expect("a value"))]);
+        let caller = Proof::Token("ci".to_owned());
+        let id = |name: &str, caller: &Proof| delivery(&headers(name), caller).map_err(ApiError::message);
+        assert_eq!(delivery(&HeaderMap::new(), &caller).map_err(ApiError::message), Ok(None));
+        let one = id("7", &caller).expect("it is one").expect("an id");
+        assert_eq!(id(" 7 ", &caller), Ok(Some(one.clone())));
+        assert_ne!(one, request_id(&caller, "7").expect("an id"));
+        assert_ne!(id("7", &Proof::Token("other".to_owned())), Ok(Some(one)));
+        assert!(id("", &caller).is_err());
     }
 
     #[test]

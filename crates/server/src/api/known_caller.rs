@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use evenkeel::audit::Proof;
-use evenkeel_core::ids::Namespace;
+use evenkeel_core::ids::{JobName, Namespace};
 use evenkeel_core::principal::{Grants, JobRights, Role};
 
 use super::ApiError;
@@ -23,6 +23,8 @@ pub(crate) struct KnownCaller {
     pub(super) session: Option<Session>,
     /// The token that it has shown, if it has one.
     pub(super) token: Option<Arc<TokenText>>,
+    /// The job that its token runs, if it is a webhook's: it has no roles then.
+    pub(super) trigger: Option<JobName>,
     /// The epoch of the cluster's key that it has shown, if it has shown one.
     pub(super) key: Option<u64>,
 }
@@ -30,7 +32,14 @@ pub(crate) struct KnownCaller {
 impl KnownCaller {
     /// A caller with the cluster's key, which may do everything.
     pub(super) fn with_key(epoch: u64) -> Self {
-        Self { proof: Proof::Key, grants: Grants::all(), session: None, token: None, key: Some(epoch) }
+        Self {
+            proof: Proof::Key,
+            grants: Grants::all(),
+            session: None,
+            token: None,
+            trigger: None,
+            key: Some(epoch),
+        }
     }
 
     /// A process of this user of the node's host, which may do everything.

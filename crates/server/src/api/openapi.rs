@@ -121,11 +121,8 @@ impl Generators {
         if method != "get" && path.contains("/{name}") && !path.contains("/nodes/") {
             parameters.extend(["If-Match", "If-None-Match"].map(precondition));
         }
-        if method == "post"
-            && path.contains("/jobs/")
-            && path.ends_with("{verb}")
-            && !path.contains("/shards/")
-        {
+        let runs = path.contains("/jobs/") && path.ends_with("{verb}") && !path.contains("/shards/");
+        if method == "post" && (runs || path.contains("/hooks")) {
             parameters.push(idempotency_key());
         }
         if path == "/api/v1/live" {
@@ -178,6 +175,7 @@ fn described(parameter: &str) -> &'static str {
         "run" => "The id of a run, or of a fire.",
         "set" => "Shards, as `0-3,7`.",
         "verb" => "What is done.",
+        "token" => "The token, for senders that cannot set a header.",
         _ => "",
     }
 }
@@ -249,6 +247,7 @@ fn demanded(Demand { role, scope }: Demand) -> String {
         Scope::Namespace => "in the namespace",
         Scope::List => "in the namespace that the query names; without one, for the cluster",
         Scope::Body => "where the body's objects are",
+        Scope::Trigger => return "Takes the token of a webhook, and no other.".to_owned(),
         Scope::Caller => return "Each caller that is let in may ask for it.".to_owned(),
     };
     format!("Demands the role `{}` {place}.", role.as_str())

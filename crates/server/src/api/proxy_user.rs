@@ -28,6 +28,7 @@ impl ProxyUser {
             grants: self.grants,
             session: None,
             token: None,
+            trigger: None,
             key: None,
         }
     }

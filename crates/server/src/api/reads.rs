@@ -232,9 +232,9 @@ pub(crate) const READS: &[ApiRead] = &[
     read_as("/api/v1/users/{name}", ADMIN, || get(users::show), does("Shows a user").answers::<UserRow>()),
     read_as(
         "/api/v1/tokens",
-        ADMIN,
+        Demand::new(Role::Operator, Scope::Body),
         || get(tokens::list),
-        does("Lists the API tokens").answers::<TokenPage>(),
+        does("Lists the API tokens that the caller may delete").answers::<TokenPage>(),
     ),
     read_as(
         "/api/v1/unsealed",

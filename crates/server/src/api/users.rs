@@ -206,6 +206,7 @@ pub(super) fn new(kind: PrincipalKind, name: &PrincipalName) -> Principal {
         disabled: false,
         sessions: 0,
         owner: None,
+        trigger: None,
         created: evenkeel::clock::now().wall,
         expires: None,
         last_used: None,

@@ -238,6 +238,9 @@ pub(crate) struct NewToken {
     pub(crate) token: String,
     /// Until when it is accepted; for ever if none.
     pub(crate) expires: Option<String>,
+    /// The job that it runs as a webhook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trigger: Option<String>,
     /// What the caller should know.
     #[serde(default)]
     pub(crate) warnings: Vec<String>,

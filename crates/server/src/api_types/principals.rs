@@ -33,6 +33,9 @@ pub(crate) struct TokenRow {
     pub(crate) roles: Vec<String>,
     /// The user whose roles limit its own.
     pub(crate) owner: Option<String>,
+    /// The job that it runs as a webhook: it may do nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trigger: Option<String>,
     /// When its secret was made.
     pub(crate) created: String,
     /// From when on it is not let in; none for never.

@@ -83,12 +83,19 @@ fn roles() -> String {
     let reads = READS.iter().map(|read| ("GET".to_owned(), read.path, read.demand));
     let changes = CHANGES.iter().map(|change| (change.method.to_string(), change.path, change.demand));
     for (method, path, Demand { role, scope }) in reads.chain(changes) {
-        let name = if scope == Scope::Caller { "any caller" } else { role.as_str() };
+        let name = match scope {
+            Scope::Caller => "any caller",
+            Scope::Trigger => "a trigger token",
+            _ => role.as_str(),
+        };
         let labelled =
             [Role::Operator, Role::Author].contains(&role) && [Scope::Job, Scope::Run].contains(&scope);
         let by_labels = if labelled { ", or the job by its labels" } else { "" };
         out.push_str(&format!("| `{method} {path}` | {name} | {}{by_labels} |\n", place(scope)));
     }
+    out.push_str(
+        "\nTokens take the role admin for the cluster; those that [run one job](concepts/webhook-triggers.md) take operator on that job.\n",
+    );
     out.push_str("\n`upgrade` of a node takes the role admin, the other verbs of nodes operator.\n");
     out
 }
@@ -105,6 +112,7 @@ fn place(scope: Scope) -> &'static str {
             "the namespace of the query key `namespace`; without it the cluster, or the caller's only namespace"
         }
         Scope::Body => "each namespace that is concerned",
+        Scope::Trigger => "the job of the token",
         Scope::Caller => "–",
     }
 }

@@ -4,10 +4,12 @@ use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
 use serde_json::{Value, json};
 
+use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
 use super::users::roles;
+use crate::api::hooks::HOOKS;
 use crate::api_types::{TokenPage, TokenRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
 use crate::output::{self, OutputFormat, TableRow, or_dash};
@@ -20,7 +22,7 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// Create an API token and print it: it is shown only now. A program shows it as a key, with --cluster-key-file or as Authorization: Bearer TOKEN
+    /// Create an API token and print it: it is shown only now. A program shows it as a key, with --cluster-key-file or as Authorization: Bearer TOKEN; one with --trigger runs one job, as a webhook
     Create(TokenArgs),
     /// Give an API token another secret and print it; the old one ends at once, or after the overlap
     Rotate {
@@ -49,12 +51,17 @@ pub(crate) struct TokenArgs {
     /// The token's name
     name: PrincipalName,
     /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only, and for an operator or author with :NAMESPACE:LABELS for jobs with these labels only, as operator:team-a:team=billing+!legacy, which may read everything else there (NAMESPACE * is all of them); give several with commas or by repeating the flag
-    #[arg(long, value_name = "ROLE", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', required_unless_present = "trigger")]
     role: Vec<String>,
+    /// In place of roles, the job that the token runs, and it may do nothing else: the URL for programs that send webhooks is printed with it
+    #[arg(long, value_name = "JOB", conflicts_with = "role")]
+    trigger: Option<String>,
+    #[command(flatten)]
+    space: NamespaceArgs,
     /// How long the token lasts: a time such as 90d, or never
     #[arg(long, value_name = "TIME", default_value = "90d")]
     lasts: String,
-    /// The user whose roles limit those of the token, and without whom it ends
+    /// The user whose roles limit those of the token, and without whom it ends; a token with --trigger belongs to the user who makes it, unless that is an administrator
     #[arg(long, value_name = "USER")]
     owner: Option<PrincipalName>,
     /// A description for people
@@ -76,24 +83,29 @@ pub(crate) fn run(verb: TokenCommand) -> Result<(), CliError> {
             output::list(reach.output, &page.tokens, none)
         }
         TokenCommand::Create(args) => {
-            let roles = roles(&args.role)?.unwrap_or_default();
-            let body = json!({
+            let mut body = json!({
                 "name": args.name,
-                "roles": roles,
                 "lasts": args.lasts,
                 "owner": args.owner,
                 "description": args.description,
             });
-            let answer: Value = args.reach.client()?.post("/tokens", &body)?;
+            // A node of an earlier version does not know the other key.
+            match &args.trigger {
+                Some(job) => body["trigger"] = args.space.job(job).into(),
+                None => body["roles"] = json!(roles(&args.role)?.unwrap_or_default()),
+            }
+            let client = args.reach.client()?;
+            let answer: Value = client.post("/tokens", &body)?;
             output::warn(&answer);
-            print_token(&args.reach, &answer)
+            print_token(&args.reach, &client, &answer)
         }
         TokenCommand::Rotate { one, overlap } => {
             let path = format!("/tokens/{}/rotate", escape(one.name.as_str()));
             // A node of an earlier version does not know the overlap.
             let body = overlap.map_or_else(|| json!({}), |overlap| json!({ "overlap": overlap }));
-            let answer: Value = one.reach.client()?.post(&path, &body)?;
-            print_token(&one.reach, &answer)
+            let client = one.reach.client()?;
+            let answer: Value = client.post(&path, &body)?;
+            print_token(&one.reach, &client, &answer)
         }
         TokenCommand::Delete(one) => {
             let answer: Value =
@@ -109,7 +121,9 @@ impl TableRow for TokenRow {
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
-            or_dash(Some(&self.roles.join(", "))),
+            self.trigger
+                .as_ref()
+                .map_or_else(|| or_dash(Some(&self.roles.join(", "))), |job| format!("runs {job}")),
             or_dash(self.owner.as_deref()),
             local(Some(&self.created)),
             self.expires.as_deref().map_or_else(|| "never".to_owned(), |at| local(Some(at))),
@@ -120,7 +134,7 @@ impl TableRow for TokenRow {
 }
 
 /// Prints the token alone on standard output, so that it can be redirected into a file.
-fn print_token(reach: &ConnectArgs, answer: &Value) -> Result<(), CliError> {
+fn print_token(reach: &ConnectArgs, client: &ApiClient, answer: &Value) -> Result<(), CliError> {
     if reach.output == OutputFormat::Json {
         return output::json(answer);
     }
@@ -128,5 +142,14 @@ fn print_token(reach: &ConnectArgs, answer: &Value) -> Result<(), CliError> {
     output::line(answer["token"].as_str().ok_or_else(broken)?)?;
     let until = answer["expires"].as_str().map_or_else(|| "for ever".to_owned(), |at| format!("until {at}"));
     output::print_message(&format!("It is shown only now, and lasts {until}."));
+    if let Some(job) = answer["trigger"].as_str() {
+        // A socket is of this host alone.
+        let base = Some(client.shown()).filter(|base| base.starts_with("http")).unwrap_or_default();
+        let url = format!("{base}{HOOKS}");
+        output::print_message(&format!(
+            "It runs job {job}: POST {url} with the header Authorization: Bearer TOKEN, or, where a sender sets no headers, \
+             POST {url}/TOKEN."
+        ));
+    }
     Ok(())
 }

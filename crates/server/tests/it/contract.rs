@@ -124,6 +124,9 @@ fn what_a_node_answers_is_described() {
     let token = ask("POST", &v1("/tokens"), &v1("/tokens"), json!({ "name": "t", "roles": ["viewer"] }));
     assert!(token["token"].is_string());
     ask("POST", &v1("/tokens/t/rotate"), &v1("/tokens/{name}/rotate"), json!({ "overlap": "1h" }));
+    let hook = ask("POST", &v1("/tokens"), &v1("/tokens"), json!({ "name": "h", "trigger": "j" }));
+    let hook = hook["token"].as_str().expect("a token").to_owned();
+    ask("POST", &v1(&format!("/hooks/{hook}")), &v1("/hooks/{token}"), json!({}));
     // A run, and a fire of three shards.
     ask("POST", &v1("/jobs/claim"), &v1("/jobs/claim"), json!({}));
     let run = ask(
@@ -213,6 +216,8 @@ fn what_a_node_answers_is_described() {
         "post /api/v1/runs/{run}/kill",
         "post /api/v1/jobs/{name}/accept",
         "post /api/v1/whoami/password",
+        // It takes another token, as the one before in another place.
+        "post /api/v1/hooks",
         "delete /api/v1/runs/{run}/logs",
     ];
     for (path, operations) in document["paths"].as_object().expect("paths") {

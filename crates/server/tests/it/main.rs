@@ -26,6 +26,7 @@ mod fires;
 mod forged;
 mod heads;
 mod histories;
+mod hooks;
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;

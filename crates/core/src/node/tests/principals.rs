@@ -15,6 +15,7 @@ pub(super) fn ann() -> Principal {
         disabled: false,
         sessions: 0,
         owner: None,
+        trigger: None,
         created: Wall(0),
         expires: None,
         last_used: None,

@@ -16,6 +16,7 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         disabled: true,
         sessions: 2,
         owner: None,
+        trigger: None,
         created: AT,
         expires: None,
         last_used: None,
@@ -41,6 +42,15 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         disabled: false,
         ..user.clone()
     };
+    let trigger = Principal {
+        name: "ci-hook".parse().expect("a name"),
+        former: None,
+        grants: Grants::default(),
+        trigger: Some("team-a/j".parse().expect("a name")),
+        expires: None,
+        last_used: None,
+        ..token.clone()
+    };
     let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
     let secret = SealedSecret {
         name: "team-a/s".parse().expect("a name"),
@@ -52,6 +62,7 @@ pub(super) fn principals() -> Vec<LayoutLine> {
     vec![
         line("user", live(user)),
         line("token", live(token)),
+        line("token/trigger", live(trigger)),
         line("user/labels", live(labelled)),
         line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
         line("roles", every!(Role: Viewer, Operator, Author, Admin)),
