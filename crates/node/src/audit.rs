@@ -217,6 +217,8 @@ impl AuditAction {
 /// What the verb and the object of a command do not say.
 fn detail(command: &Command) -> String {
     match command {
+        Command::If(_, command) => detail(command),
+        Command::Rollback(_, version) => format!("to version {version}"),
         Command::Apply(_) | Command::Declare(_) if command.declared().count() != 1 => {
             let more = if command.declared().count() > NAMED_MAX { " …" } else { "" };
             let names: Vec<_> = command.declared().take(NAMED_MAX).map(JobName::as_str).collect();

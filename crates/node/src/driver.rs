@@ -8,6 +8,7 @@ mod changes;
 mod cluster;
 mod commits;
 mod data_folder;
+mod declared_change;
 mod feed;
 mod guarded_member;
 mod handoff;

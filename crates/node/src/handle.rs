@@ -21,6 +21,7 @@ use crate::clock;
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
+use crate::job_version::{JobVersion, JobVersionFilter};
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 use crate::metrics::{MetricsFormat, NodeMetrics, NodeState};
@@ -139,6 +140,15 @@ impl Handle {
     /// The history cannot be read.
     pub async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
         self.shared.history.audit(filter).await
+    }
+
+    /// Reads the versions of a job, the latest first, as far as this history has them. The present declaration is in the
+    /// registry, and may not be among them.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn job_versions(&self, filter: JobVersionFilter) -> Result<Vec<JobVersion>, HistoryError> {
+        self.shared.history.job_versions(filter).await
     }
 
     /// Declares jobs: creates them, or replaces those that differ (`S1-86` … `S1-88`). Programs do this at each start.

@@ -8,7 +8,7 @@
 //!   [`dialect`]; [`schema`] creates the file's tables, [`tables`] a server's. Other modules do not know which it is.
 //! - [`writer`] collects batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and
 //!   writes rows, [`draft`] and [`notice`] work out their contents.
-//! - [`audit`] is the log of requested changes. [`query`] answers queries; [`retention`] deletes old rows.
+//! - [`audit`] is the log of requested changes, [`job_versions`] what was declared of each job. [`query`] answers queries; [`retention`] deletes old rows.
 
 mod audit;
 mod connection;
@@ -16,6 +16,7 @@ mod dialect;
 mod draft;
 mod entry;
 mod event;
+mod job_versions;
 mod location;
 mod namespace;
 mod notice;
@@ -47,6 +48,7 @@ pub(crate) use audit::{AuditDisposition, AuditEntry};
 pub(crate) use draft::shards_of;
 pub(crate) use entry::HistoryWrite;
 pub(crate) use event::HistoryEvent;
+pub(crate) use job_versions::JobVersionEntry;
 pub(crate) use location::HistoryLocation;
 pub(crate) use notice::{Notice, NoticePolicy};
 use progress::WriteProgress;

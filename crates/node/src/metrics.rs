@@ -214,6 +214,7 @@ impl NodeMetrics {
             | HistoryWrite::NoticeSent(_)
             | HistoryWrite::ResendNotices(_)
             | HistoryWrite::Load(_)
+            | HistoryWrite::JobVersion(_)
             | HistoryWrite::Audit(_) => {}
         }
     }

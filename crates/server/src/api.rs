@@ -73,6 +73,7 @@ mod tokens;
 mod transfer;
 mod unsealed;
 mod users;
+mod versions;
 mod waiting;
 mod wrong_keys;
 

@@ -16,6 +16,7 @@ mod secrets;
 mod shards;
 mod switches;
 mod unsealed;
+mod versions;
 mod words;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub(crate) use shards::{
 };
 pub(crate) use switches::SwitchRow;
 pub(crate) use unsealed::{UnsealedJobRow, UnsealedPage};
+pub(crate) use versions::{FieldChange, JobVersionDetail, JobVersionPage, JobVersionRow, RollbackAnswer};
 pub(crate) use words::{moment, word, zone};
 
 /// A job in a list.

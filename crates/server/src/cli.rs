@@ -29,6 +29,7 @@ mod tokens;
 mod unsealed;
 mod users;
 mod values;
+mod versions;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

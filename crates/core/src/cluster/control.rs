@@ -119,6 +119,7 @@ fn carry_out(
         | Command::Within(..)
         | Command::Apply(_)
         | Command::Declare(_)
+        | Command::Rollback(..)
         | Command::Shutdown(_)
         | Command::Claim
         | Command::Offer(_)

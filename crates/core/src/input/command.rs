@@ -34,6 +34,8 @@ pub enum Command {
     Apply(Vec<JobFile>),
     /// The same for a caller that has compared the texts of declarations with the node's view, which is cheaper.
     Declare(Vec<Declaration>),
+    /// Declare again what an earlier version of a job declared: its file, and that version.
+    Rollback(Box<JobFile>, u64),
     /// Create or replace a calendar; the same declaration twice has one effect.
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
@@ -223,6 +225,8 @@ impl CommandKind {
     pub const APPLY_JOBS: Self = Self::new("apply", ObjectKind::Jobs);
     /// A job is declared.
     pub const APPLY_JOB: Self = Self::new("apply", ObjectKind::Job);
+    /// An earlier version of a job is declared again.
+    pub const ROLLBACK: Self = Self::new("rollback", ObjectKind::Job);
     /// A job is deleted.
     pub const DELETE_JOB: Self = Self::new("delete", ObjectKind::Job);
     /// An entry without a valid seal becomes a job.
@@ -364,6 +368,7 @@ impl Command {
                 let only = self.declared().next().filter(|_| self.declared().nth(1).is_none());
                 (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
             }
+            Self::Rollback(file, _) => (CommandKind::ROLLBACK.verb, O::Job(file.name.name())),
             Self::Calendar(calendar) => (CommandKind::APPLY_CALENDAR.verb, O::Calendar(&calendar.name)),
             Self::Principal(principal, _) => {
                 (CommandKind::APPLY_USER.verb, O::Principal(principal.kind, &principal.name))
@@ -427,9 +432,20 @@ impl Command {
         let (files, declarations) = match command {
             Self::Apply(files) => (files.as_slice(), Default::default()),
             Self::Declare(declarations) => (Default::default(), declarations.as_slice()),
+            Self::Rollback(file, _) => (core::slice::from_ref(&**file), Default::default()),
             _ => Default::default(),
         };
         files.iter().map(|file| file.name.name()).chain(declarations.iter().map(Declaration::name))
+    }
+
+    /// The version that a rollback declares again.
+    #[must_use]
+    pub fn restored(&self) -> Option<u64> {
+        match self {
+            Self::If(_, command) => command.restored(),
+            Self::Rollback(_, version) => Some(*version),
+            _ => None,
+        }
     }
 
     /// The commands on a node, one for each verb that the API offers.

@@ -64,6 +64,10 @@ impl Node {
                 Ok(jobs) => jobs,
                 Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
             },
+            Command::Rollback(file, _) => match self.parse_job(*file) {
+                Ok(job) => [job].into(),
+                Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
+            },
             Command::Calendar(calendar) => match calendar.read() {
                 Ok(_) => [CommandItem::Command(Command::Calendar(calendar))].into(),
                 Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),

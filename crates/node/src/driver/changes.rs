@@ -13,6 +13,8 @@ use evenkeel_core::view::View;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::declared_change::DeclaredChange;
+
 /// The fields of a declaration that may be shown with their values. Any other changed field appears by name only: a
 /// command, a parameter, an address or a header may hold a secret.
 const PUBLIC_FIELDS: &[&str] = &[
@@ -76,6 +78,8 @@ pub(super) struct ChangeSummary {
     pub(super) before: Option<u64>,
     pub(super) after: Option<u64>,
     pub(super) what: String,
+    /// What becomes of a job's declaration.
+    pub(super) declared: Option<Box<DeclaredChange>>,
 }
 
 /// The changes that this transaction makes to the view; its guards ensure that the view's entries are the current ones.
@@ -122,8 +126,10 @@ fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> ChangeSummary {
         (None, SpecRecord::Live(_)) => "created".to_owned(),
         (Some(old), SpecRecord::Live(new)) => differences_of(old, new),
     };
-    let (before, after) = (old.map(|old| old.version), Some(new.version()));
-    ChangeSummary { job: Some(name.clone()), object: format!("job {name}"), before, after, what }
+    let (before, after) = (old.as_ref().map(|old| old.version), Some(new.version()));
+    let declared = DeclaredChange::of(name, old.as_ref(), new);
+    let object = format!("job {name}");
+    ChangeSummary { job: Some(name.clone()), object, before, after, what, declared }
 }
 
 fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> ChangeSummary {
@@ -134,7 +140,7 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
         (Some(old), CalendarRecord::Live(new)) => differences(&plain(&old.calendar), &plain(&new.calendar)),
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
-    ChangeSummary { job: None, object: format!("calendar {name}"), before, after, what }
+    ChangeSummary { object: format!("calendar {name}"), before, after, what, ..ChangeSummary::default() }
 }
 
 fn of_principal(
@@ -157,7 +163,8 @@ fn of_principal(
         (Some((old, _)), Some(new)) => differences(&plain(old), &plain(new)),
     };
     let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
-    ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }
+    let object = format!("{} {name}", kind.as_str());
+    ChangeSummary { object, before, after, what, ..ChangeSummary::default() }
 }
 
 /// Only that it changed: the value is sealed.
@@ -169,7 +176,7 @@ fn of_secret(view: &View, name: &SecretName, new: &SecretRecord) -> ChangeSummar
         (Some(_), SecretRecord::Live(_)) => "set anew",
     };
     let (object, after) = (format!("secret {name}"), Some(new.version()));
-    ChangeSummary { job: None, object, before: old, after, what: what.to_owned() }
+    ChangeSummary { object, before: old, after, what: what.to_owned(), ..ChangeSummary::default() }
 }
 
 fn of_namespace(view: &View, name: &Namespace, new: &NamespaceRecord) -> ChangeSummary {
@@ -182,7 +189,7 @@ fn of_namespace(view: &View, name: &Namespace, new: &NamespaceRecord) -> ChangeS
         }
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
-    ChangeSummary { job: None, object: format!("namespace {name}"), before, after, what }
+    ChangeSummary { object: format!("namespace {name}"), before, after, what, ..ChangeSummary::default() }
 }
 
 /// Which fields of a job differ. If a file declares `enabled` as an operator has already switched it, the declaration

@@ -57,6 +57,8 @@ pub(super) fn is_held(command: &Command) -> bool {
 struct PendingAction {
     record: AuditRecord,
     request: String,
+    /// The version that a rollback declares again.
+    restored: Option<u64>,
     /// The command to try once the entry is durable.
     held: Option<Command>,
     /// Whether it is done without a transaction.
@@ -106,6 +108,7 @@ impl PendingAudit {
             return (AuditGate::Now(command), None);
         };
         let record = self.record(&format!("{}", ask.0), asker, audit_action, now);
+        let restored = command.restored();
         let held = is_held(&command);
         let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Claim);
         let wanted = match &command {
@@ -130,7 +133,8 @@ impl PendingAudit {
             false => (AuditGate::Now(command), None),
         };
         let (parts, answered) = (BTreeMap::new(), None);
-        self.open.insert(ask, PendingAction { record, request, held, plain, wanted, parts, answered });
+        self.open
+            .insert(ask, PendingAction { record, request, restored, held, plain, wanted, parts, answered });
         (begun, Some(HistoryWrite::Audit(Box::new(noted))))
     }
 
@@ -234,25 +238,29 @@ impl PendingAudit {
         }
     }
 
-    /// Records the outcome of a transaction. Returns the entries to write if the answer was given before.
+    /// Records the outcome of a transaction. Returns the entries to write: what it declared of a job, at once, and the outcome
+    /// of the request if the answer was given before.
     pub(super) fn concluded(&mut self, part: (CommandId, u32), made: bool) -> Vec<HistoryWrite> {
         let (ask, n) = part;
         let Some(trail) = self.open.get_mut(&ask) else { return Vec::new() };
+        let mut entries = Vec::new();
         match trail.parts.get_mut(&n) {
-            Some(part) if made => part.made = true,
+            Some(part) if made => {
+                part.made = true;
+                let declared = part.change.declared.take();
+                entries.extend(declared.map(|change| change.entry(&trail.record, trail.restored)));
+            }
             _ => drop(trail.parts.remove(&n)),
         }
-        let Some(answer) = trail.answered.clone() else { return Vec::new() };
-        if trail.is_pending() {
-            return Vec::new();
-        }
+        let Some(answer) = trail.answered.clone().filter(|_| !trail.is_pending()) else { return entries };
         // The outcome is known now.
         let answer = match answer {
             Answer::Refused(Refusal::Unknown, _) if trail.all_made() => Answer::Done,
             Answer::Refused(Refusal::Unknown, _) => Answer::Refused(Refusal::Unavailable, NOT_MADE.into()),
             answer => answer,
         };
-        self.answered(ask, &answer)
+        entries.extend(self.answered(ask, &answer));
+        entries
     }
 
     /// Records the answer. Returns the entries to write.
@@ -337,7 +345,7 @@ impl PendingAction {
     /// of the whole request.
     fn entry_per_change(self, made: Vec<(u32, ChangeSummary)>, refused: Option<&str>) -> Vec<HistoryWrite> {
         let of = |(n, change): (u32, ChangeSummary)| {
-            let ChangeSummary { job, object, before, after, what } = change;
+            let ChangeSummary { job, object, before, after, what, .. } = change;
             let id = format!("{}/{n}", self.record.id);
             let outcome = AuditOutcome::Applied;
             keep(

@@ -14,6 +14,7 @@ use evenkeel_core::time::Wall;
 
 use super::audit::AuditBatch;
 use super::entry::HistoryWrite;
+use super::job_versions::JobVersionBatch;
 use super::notice::Notice;
 use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
 
@@ -59,6 +60,7 @@ pub(super) struct BatchDraft {
     pub(super) late: BTreeMap<LateResult, String>,
     pub(super) events: Vec<EventRecord>,
     pub(super) audits: AuditBatch,
+    pub(super) versions: JobVersionBatch,
     pub(super) loads: BTreeMap<(String, Wall), LoadPoint>,
     /// Notices that may have to be sent, each once and with the node that sends it.
     pub(super) notices: Vec<(Notice, String)>,
@@ -119,6 +121,7 @@ impl BatchDraft {
                 self.event((*at, node), kind, job.as_ref(), text);
             }
             HistoryWrite::Audit(noted) => self.audits.take(noted),
+            HistoryWrite::JobVersion(entry) => self.versions.take(entry),
         }
     }
 

@@ -7,6 +7,7 @@ use evenkeel_core::ids::{JobName, RunId};
 use evenkeel_core::time::Wall;
 
 use super::audit::AuditEntry;
+use super::job_versions::JobVersionEntry;
 use super::notice::{Notice, NoticePolicy};
 use super::record::{AttemptState, LoadPoint, RunRecord};
 
@@ -31,6 +32,8 @@ pub(crate) enum HistoryWrite {
     Load(Box<LoadPoint>),
     /// An entry of the audit log, as it should be stored.
     Audit(Box<AuditEntry>),
+    /// A changed declaration of a job.
+    JobVersion(Box<JobVersionEntry>),
     /// An event of the node.
     Event { at: Wall, node: String, kind: &'static str, job: Option<JobName>, text: String },
 }
@@ -56,6 +59,7 @@ pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
             | HistoryWrite::Load(_)
             | HistoryWrite::Event { .. }
             | HistoryWrite::Audit(_)
+            | HistoryWrite::JobVersion(_)
             | HistoryWrite::Notice(..)
             | HistoryWrite::NoticeSent(_)
             | HistoryWrite::ResendNotices(_) => {

@@ -19,6 +19,7 @@ use super::progress::WriteProgress;
 use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 use super::rows::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
+use crate::job_version::{JobVersion, JobVersionFilter};
 
 /// The most rows of one answer.
 pub(super) const LIMIT_MAX: u32 = 10_000;
@@ -91,6 +92,17 @@ impl HistoryReader {
 
     /// Reads audit entries. Waits for outcomes known before the query, unless nothing can be written.
     pub(crate) async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
+        if self.trouble().is_none() {
+            self.progress.settle(OUTCOMES).await;
+        }
+        self.ask(filter).await
+    }
+
+    /// Reads versions of a job. Waits for those known before the query, unless nothing can be written.
+    pub(crate) async fn job_versions(
+        &self,
+        filter: JobVersionFilter,
+    ) -> Result<Vec<JobVersion>, HistoryError> {
         if self.trouble().is_none() {
             self.progress.settle(OUTCOMES).await;
         }

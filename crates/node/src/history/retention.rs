@@ -3,7 +3,7 @@
 //! Where several nodes write one history, each of them sweeps; what one has deleted the next one does
 //! not find.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use evenkeel_core::ids::JobName;
@@ -11,6 +11,7 @@ use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
+use super::job_versions;
 use super::rows::change;
 use crate::retention::Retention;
 
@@ -39,11 +40,19 @@ pub(super) struct RetentionSweeper {
     keep: Retention,
     next: Mono,
     grown: BTreeMap<JobName, u32>,
+    /// Jobs with new versions, whose number was not looked at since.
+    redeclared: BTreeSet<JobName>,
 }
 
 impl RetentionSweeper {
     pub(super) fn new(keep: Retention) -> Self {
-        Self { keep, next: Mono(i64::MIN), grown: BTreeMap::new() }
+        Self { keep, next: Mono(i64::MIN), grown: BTreeMap::new(), redeclared: BTreeSet::new() }
+    }
+
+    /// Notes that these jobs have new versions, so that one of the next sweeps deletes those that are too many.
+    pub(super) fn note_versions(&mut self, jobs: BTreeSet<JobName>) {
+        let room = JOBS_MAX.saturating_sub(self.redeclared.len());
+        self.redeclared.extend(jobs.into_iter().take(room));
     }
 
     /// Counts new rows, and deletes old ones when it is due.
@@ -69,6 +78,9 @@ impl RetentionSweeper {
             more |= sweep_by_age(link, table, at, oldest).await?;
         }
         more |= sweep_by_age(link, "audit", "at", before(now.wall, self.keep.audit)).await?;
+        // The age of a version counts from when it was replaced, so the present one has none.
+        more |= sweep_by_age(link, "job_version", "replaced", before(now.wall, self.keep.audit)).await?;
+        more |= self.sweep_versions(link).await?;
         more |= self.sweep_jobs(link).await?;
         link.commit().await?;
         if more {
@@ -109,6 +121,16 @@ impl RetentionSweeper {
             }
         }
         Ok(more)
+    }
+
+    /// Deletes the versions beyond the latest ones of jobs with new ones; returns whether there are more such jobs.
+    async fn sweep_versions(&mut self, link: &mut HistoryConnection) -> Result<bool, DatabaseError> {
+        let some: Vec<JobName> = self.redeclared.iter().take(JOBS_AT_ONCE).cloned().collect();
+        job_versions::trim(link, &some).await?;
+        some.iter().for_each(|job| {
+            self.redeclared.remove(job);
+        });
+        Ok(!self.redeclared.is_empty())
     }
 
     /// Takes the jobs with enough new rows to be worth a sweep.

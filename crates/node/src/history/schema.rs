@@ -13,7 +13,7 @@ const APPLICATION: i64 = 0x4576_4b68;
 /// How long to wait for a locked file before that is reported; after that it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The layout that this program writes.
-const LAYOUT: i64 = 8;
+const LAYOUT: i64 = 9;
 
 /// `attempt.seq` is the order in which history received attempts: lists are paged by it. Successes are by far the most
 /// and nobody lists them alone, so they are not in the index of states.
@@ -163,6 +163,25 @@ CREATE TABLE run_parameters (
 CREATE INDEX run_parameters_at ON run_parameters (at);
 ";
 
+/// Layout 9 adds the versions of jobs.
+const JOB_VERSIONS: &str = "
+CREATE TABLE job_version (
+    job TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    proof TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    claims TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    restored INTEGER,
+    declared TEXT NOT NULL,
+    replaced INTEGER,
+    PRIMARY KEY (job, version)
+);
+CREATE INDEX job_version_replaced ON job_version (replaced) WHERE replaced IS NOT NULL;
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
@@ -213,8 +232,16 @@ pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
 /// Migrates the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| explain(&e);
-    let steps =
-        [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT), (7, EVENT_JOBS), (8, PARAMETERS)];
+    let steps = [
+        (2, LOADS),
+        (3, SENT),
+        (4, NOTICES),
+        (5, BATCHES),
+        (6, AUDIT),
+        (7, EVENT_JOBS),
+        (8, PARAMETERS),
+        (9, JOB_VERSIONS),
+    ];
     for (layout, step) in steps {
         if from < layout {
             db.execute_batch(step).map_err(text)?;

@@ -90,6 +90,7 @@ pub(super) async fn load(
             | HistoryWrite::ResendNotices(_)
             | HistoryWrite::Load(_)
             | HistoryWrite::Audit(_)
+            | HistoryWrite::JobVersion(_)
             | HistoryWrite::Event { .. } => {}
         }
     }
@@ -152,6 +153,7 @@ pub(super) async fn save(
     save_events(link, &draft.events).await?;
     save_loads(link, draft.loads.values()).await?;
     draft.audits.save(link).await?;
+    draft.versions.save(link).await?;
     insert_batch_id(link, stamp, draft.now).await?;
     Ok(notices)
 }

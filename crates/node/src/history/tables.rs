@@ -53,6 +53,7 @@ fn layout(server: &HistoryServer) -> TableLayout {
         audit_layout(&words, &name),
         event_jobs_layout(&words, &name),
         parameters_layout(&words, &name),
+        job_versions_layout(&words, &name),
     ];
     TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
@@ -236,4 +237,16 @@ fn parameters_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec
     let ColumnTypes { key, prose, .. } = words;
     let columns = format!("fire {key} NOT NULL PRIMARY KEY, at BIGINT NOT NULL, body {prose} NOT NULL");
     words.table(name, super::parameters::TABLE, &columns, &[TableIndex::whole("at", "at")])
+}
+
+/// Layout 5 adds the versions of jobs.
+fn job_versions_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let ColumnTypes { key, prose, .. } = words;
+    let columns = format!(
+        "job {key} NOT NULL, version BIGINT NOT NULL, at BIGINT NOT NULL, node {key} NOT NULL, proof {key} NOT NULL,
+         origin {prose} NOT NULL, claims {key} NOT NULL, kind {key} NOT NULL, restored BIGINT, declared {prose} NOT NULL,
+         replaced BIGINT, PRIMARY KEY (job, version)"
+    );
+    let indexes: &[_] = &[TableIndex::partial("replaced", "replaced", "WHERE replaced IS NOT NULL")];
+    words.table(name, "job_version", &columns, indexes)
 }

@@ -389,7 +389,7 @@ async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let path = folder.path().join("h.db");
     let (db, _) = schema::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job; DROP TABLE run_parameters;
+        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job; DROP TABLE run_parameters; DROP TABLE job_version;
          DROP INDEX late_heard;
          DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;
          ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1;
@@ -430,6 +430,7 @@ async fn write_loads(books: &mut HistoryFixture) {
 mod attempts;
 mod audit;
 mod away;
+mod job_versions;
 mod listing;
 mod locked;
 mod notices;

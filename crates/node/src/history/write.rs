@@ -3,7 +3,7 @@
 //! A batch is one transaction with every other writer locked out: its rows are read, worked out in memory, and written.
 //! With it goes the batch's number, so that a commit whose answer was lost is recognized and not made twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::ids::JobName;
 use evenkeel_core::time::Wall;
@@ -18,6 +18,8 @@ use super::store;
 pub(super) struct BatchResult {
     /// How many new rows each job has.
     pub(super) jobs: BTreeMap<JobName, u32>,
+    /// The jobs with new versions.
+    pub(super) redeclared: BTreeSet<JobName>,
     /// The notices to send.
     pub(super) notices: Vec<Notice>,
 }
@@ -41,7 +43,7 @@ pub(super) async fn write(
         let mut draft = store::load(link, batch, now).await?;
         batch.iter().for_each(|entry| draft.take(entry));
         let notices = store::save(link, &mut draft, stamp).await?;
-        *unsure = Some(BatchResult { jobs: draft.jobs, notices });
+        *unsure = Some(BatchResult { redeclared: draft.versions.jobs(), jobs: draft.jobs, notices });
     }
     link.commit().await?;
     Ok(unsure.take().unwrap_or_default())

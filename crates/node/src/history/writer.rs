@@ -159,6 +159,7 @@ impl HistoryWriter {
         };
         let now = clock::now();
         let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
+        self.sweeper.note_versions(written.redeclared);
         // The batch is written: a failed sweep must not write it again, and lose the notices.
         match self.sweeper.sweep(&mut link, written.jobs, now).await {
             Ok(()) => self.connection = Some(link),
@@ -265,6 +266,7 @@ fn acknowledgement(entry: &HistoryWrite) -> Option<HistoryEvent> {
         | HistoryWrite::Outcome(..)
         | HistoryWrite::NotStarted { .. }
         | HistoryWrite::Load(_)
+        | HistoryWrite::JobVersion(_)
         | HistoryWrite::Event { .. }
         | HistoryWrite::Notice(..)
         | HistoryWrite::NoticeSent(_)

@@ -60,6 +60,11 @@ impl AuditedRequest {
         Self { rights, ..self }
     }
 
+    /// What the caller wants of the object that it changes, for a request that only asks what a change would do.
+    pub(super) fn precondition(&self) -> Option<&Precondition> {
+        self.wanted.as_ref()
+    }
+
     /// The same request with its `Idempotency-Key`.
     pub(super) fn with_key(self, key: Option<String>) -> Self {
         Self { key, ..self }

@@ -23,11 +23,11 @@ use super::known_caller::KnownCaller;
 use super::route_docs::{RouteDocs, does};
 use super::{
     ApiError, App, bulk, calendars, hooks, idempotency, jobs, join, login, namespaces, nodes, precondition,
-    runs, secrets, settings, shards, tokens, unsealed, users,
+    runs, secrets, settings, shards, tokens, unsealed, users, versions,
 };
 use crate::api_types::{
     ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
-    LayoutRow, LoginLink, NewToken, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
+    LayoutRow, LoginLink, NewToken, RollbackAnswer, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
 };
 
 /// A change that the API offers.
@@ -145,6 +145,15 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         does("Accepts the entry of a job that no node of the cluster wrote")
             .body::<unsealed::AcceptBody>()
             .answers::<DoneAnswer>(),
+    ),
+    post(
+        "/api/v1/jobs/{name}/rollback",
+        One(CommandKind::ROLLBACK),
+        author(Scope::Job),
+        |m| on(m, versions::rollback),
+        does("Declares an earlier version of a job again")
+            .body::<versions::RollbackBody>()
+            .answers::<RollbackAnswer>(),
     ),
     post(
         "/api/v1/jobs/{name}/{verb}",

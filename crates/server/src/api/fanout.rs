@@ -4,6 +4,7 @@
 //! online nodes and merges the answers. [`latest`] decides which of several records of an attempt is current.
 
 pub(super) mod latest;
+pub(super) mod versions;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -8,13 +8,13 @@ use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
     App, audit, calendars, cluster, events, explain, http_metrics, jobs, live, namespaces, nodes, preview,
-    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
+    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users, versions,
 };
 use crate::api_types::{
     AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
-    JobPage, LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, RunDetail, RunPage, RunningRow,
-    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage,
-    UnsealedPage, UserPage, UserRow, WaitAnswer,
+    JobPage, JobVersionDetail, JobVersionPage, LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage,
+    RunDetail, RunPage, RunningRow, SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow,
+    TokenPage, TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
@@ -78,6 +78,22 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Lists the shards of a job, and where they are")
             .query::<shards::ShardSwitchQuery>()
             .answers_either::<ShardPage<ShardRow>, ShardPage<ShardRangeRow>>(),
+    ),
+    read(
+        "/api/v1/jobs/{name}/versions",
+        Scope::Job,
+        || get(versions::list),
+        does("Lists the versions of a job, the latest first: who changed it, when and which keys")
+            .query::<versions::JobVersionListQuery>()
+            .answers::<JobVersionPage>(),
+    ),
+    read(
+        "/api/v1/jobs/{name}/versions/{version}",
+        Scope::Job,
+        || get(versions::show),
+        does("Shows a version of a job, and what it changed")
+            .query::<versions::JobVersionQuery>()
+            .answers::<JobVersionDetail>(),
     ),
     read(
         "/api/v1/preview",

@@ -13,6 +13,7 @@ use super::parameter_arg::ParameterArg;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
+use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
 use crate::api_types::{JobDetail, JobPage, JobRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
@@ -53,6 +54,12 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         job: JobArgs,
     },
+    /// List the versions of a job, the latest first: who changed it, when, and which keys
+    History(JobHistoryArgs),
+    /// Show what differs between two versions of a job
+    Diff(JobDiffArgs),
+    /// Declare an earlier version of a job again, also of a deleted one; switches of operators stay
+    Rollback(JobRollbackArgs),
     /// Show the next fires of a job, or of a schedule without a job
     Next(NextFiresArgs),
     /// Print the output lines of a job's latest runs that contain a text, each with its run and attempt
@@ -234,6 +241,9 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
             print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
+        JobCommand::History(args) => super::versions::history(&args),
+        JobCommand::Diff(args) => super::versions::diff(&args),
+        JobCommand::Rollback(args) => super::versions::rollback(&args),
         JobCommand::Unsealed { reach } => super::unsealed::list(&reach),
         JobCommand::Accept(args) => super::unsealed::accept(&args),
         JobCommand::Claim { reach } => claim(&reach),

@@ -4,7 +4,9 @@
 //! `docs/concepts/versions.md` says which may be added. A line that stands is never changed.
 
 use evenkeel::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
-use evenkeel::{AttemptState, EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel::{
+    AttemptState, EventFilter, EventRecord, JobChange, JobVersion, JobVersionFilter, RunFilter, RunRecord,
+};
 use evenkeel_core::effect::StopReason;
 use evenkeel_core::ids::{Fire, RunId, Shard, Token};
 use evenkeel_core::input::{Offer, ProbeReply};
@@ -163,7 +165,34 @@ fn later() -> Vec<MessageFixture> {
         line("found manual runs", &PeerHistoryPage { rows: vec![manual], next: None }),
         line("tail", &LogTailQuery { attempt: 2, lines: 100 }),
         line("found tail", &LogTailReply { offset: 42 }),
+        line("versions", &JobVersionFilter { job: "j".parse().expect("a name"), limit: 7, before: Some(9) }),
+        line("found versions", &PeerHistoryPage { rows: vec![version(), deletion()], next: Some(7) }),
+        line("changes", &JobChange::ALL),
     ]
+}
+
+fn version() -> JobVersion {
+    JobVersion {
+        job: "j".parse().expect("a name"),
+        version: 8,
+        at: AT,
+        node: "n1".into(),
+        asker: Some(asker()),
+        change: JobChange::RolledBack,
+        restored: Some(6),
+        declared: Some(r#"{"name":"j"}"#.into()),
+    }
+}
+
+fn deletion() -> JobVersion {
+    JobVersion {
+        version: 7,
+        asker: None,
+        change: JobChange::Deleted,
+        restored: None,
+        declared: None,
+        ..version()
+    }
 }
 
 /// proves: I49

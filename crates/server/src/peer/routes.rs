@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{AuditFilter, AuditRecord, Proof, Requester};
-use evenkeel::{AttemptState as RunState, EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel::{
+    AttemptState as RunState, EventFilter, EventRecord, JobVersion, JobVersionFilter, RunFilter, RunRecord,
+};
 use evenkeel_core::ids::{Member, RunId};
 use evenkeel_core::input::{Answer, Command, ProbeReply};
 use serde_json::{Value, json};
@@ -25,6 +27,9 @@ use crate::text_input::ReadTarget;
 
 /// The maximum number of attempts or events in one response.
 const ROWS_MAX: u32 = 1_000;
+/// The most bytes of declarations in one response, whose limit is twice that; what else a version has is about so long.
+const DECLARED_BYTES_MAX: usize = super::BODY_BYTES_MAX / 2;
+const ROW_BYTES: usize = 500;
 
 /// The router for the calls of nodes only.
 pub(crate) fn router(app: &App) -> Router<App> {
@@ -34,6 +39,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/runs", post(runs))
         .route("/peer/v1/events", post(events))
         .route("/peer/v1/audit", post(audit))
+        .route("/peer/v1/versions", post(versions))
         .route("/peer/v1/history", post(history))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
@@ -87,6 +93,29 @@ async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPa
     let filter: AuditFilter = read_body(&body, ReadTarget::Body)?;
     let limit = filter.limit.min(ROWS_MAX);
     Ok(Json(fetch_rows(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
+}
+
+async fn versions(
+    State(app): State<App>,
+    body: Bytes,
+) -> Result<Json<PeerHistoryPage<JobVersion>>, ApiError> {
+    let filter: JobVersionFilter = read_body(&body, ReadTarget::Body)?;
+    let limit = filter.limit.min(ROWS_MAX);
+    Ok(Json(fitting(app.handle.job_versions(JobVersionFilter { limit, ..filter }).await?)))
+}
+
+/// As many versions as fit into one response, at least one, and where the next page begins.
+fn fitting(mut rows: Vec<JobVersion>) -> PeerHistoryPage<JobVersion> {
+    let mut bytes = 0;
+    let size = |row: &JobVersion| row.declared.as_ref().map_or(0, String::len) + ROW_BYTES;
+    let fits = |row: &&JobVersion| {
+        bytes += size(row);
+        bytes <= DECLARED_BYTES_MAX
+    };
+    let fit = rows.iter().take_while(fits).count().max(1);
+    let next = (fit < rows.len()).then(|| rows[fit - 1].version);
+    rows.truncate(fit);
+    PeerHistoryPage { rows, next }
 }
 
 /// Kills a run for a caller of another node. That node names the caller, which is recorded as that node's claim.
@@ -147,7 +176,37 @@ async fn tail(
 
 #[cfg(test)]
 mod tests {
+    use evenkeel::JobChange;
+    use evenkeel_core::time::Wall;
+
     use super::*;
+
+    fn version(version: u64, bytes: usize) -> JobVersion {
+        JobVersion {
+            job: "j".parse().expect("a name"),
+            version,
+            at: Wall(0),
+            node: "a".into(),
+            asker: None,
+            change: JobChange::Found,
+            restored: None,
+            declared: Some("x".repeat(bytes)),
+        }
+    }
+
+    #[test]
+    fn versions_that_do_not_fit_are_on_the_next_page_and_one_always_comes() {
+        let page = |sizes: &[usize]| {
+            let rows = sizes.iter().zip((1..=9).rev()).map(|(bytes, n)| version(n, *bytes)).collect();
+            let page = fitting(rows);
+            (page.rows.iter().map(|row| row.version).collect::<Vec<_>>(), page.next)
+        };
+        assert_eq!(page(&[]), (vec![], None));
+        assert_eq!(page(&[9, 9, 9]), (vec![9, 8, 7], None));
+        assert_eq!(page(&[DECLARED_BYTES_MAX / 2; 3]), (vec![9], Some(9)), "with what else they have");
+        assert_eq!(page(&[DECLARED_BYTES_MAX / 3; 3]), (vec![9, 8], Some(8)));
+        assert_eq!(page(&[DECLARED_BYTES_MAX * 3 / 2, 9]), (vec![9], Some(9)));
+    }
 
     #[test]
     fn what_a_body_says_of_a_caller_is_a_claim_whatever_proof_it_names() {

@@ -118,6 +118,11 @@ fn what_a_node_answers_is_described() {
         "parameters": { "day": { "type": "date", "default": "2026-01-31" } }
     });
     ask("PUT", &v1("/jobs/j"), &v1("/jobs/{name}"), all);
+    let newer = json!({ "name": "j", "schedule": "0 0 2 1 *", "command": ["sh", "-c", "echo hello"], "timeout": "90s" });
+    ask("PUT", &v1("/jobs/j"), &v1("/jobs/{name}"), newer);
+    for body in [json!({ "version": 1, "dry_run": true }), json!({ "version": 1 })] {
+        ask("POST", &v1("/jobs/j/rollback"), &v1("/jobs/{name}/rollback"), body);
+    }
     let sharded = json!({ "jobs": [{ "name": "s", "schedule": "0 0 1 1 *", "placement": "sharded", "shards": 3, "command": ["true"] },
         { "name": "web", "http": { "url": "http://127.0.0.1:9/", "success": ["200-299", 404] } }] });
     ask("POST", &v1("/jobs/apply"), &v1("/jobs/apply"), sharded);
@@ -170,6 +175,9 @@ fn what_a_node_answers_is_described() {
         ("/jobs/j/explain", "/jobs/{name}/explain"),
         ("/jobs/s/shards", "/jobs/{name}/shards"),
         ("/jobs/s/shards?fold=true", "/jobs/{name}/shards"),
+        ("/jobs/j/versions?limit=2", "/jobs/{name}/versions"),
+        ("/jobs/j/versions/1", "/jobs/{name}/versions/{version}"),
+        ("/jobs/j/versions/2?diff=3", "/jobs/{name}/versions/{version}"),
         ("/preview?schedule=@daily&exclude_calendars=c&tz=Europe%2FParis", "/preview"),
         ("/namespaces", "/namespaces"),
         ("/namespaces/team-a", "/namespaces/{name}"),

@@ -30,6 +30,7 @@ mod hooks;
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
+mod job_versions;
 mod join;
 mod json_log;
 mod kept_secrets;

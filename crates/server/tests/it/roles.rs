@@ -75,6 +75,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         "/api/v1/bulk/jobs/{verb}" => json!({ "label": "x", "namespace": team }),
         "/api/v1/tokens" => json!({ "name": "new", "roles": ["viewer"] }),
         "/api/v1/secrets/{name}" => json!({ "value": "a-new-secret" }),
+        "/api/v1/jobs/{name}/rollback" => json!({ "version": 1 }),
         "/api/v1/calendars/{name}" => json!({ "name": format!("{team}/c"), "days": ["12-26"] }),
         _ => json!({}),
     };
@@ -92,6 +93,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         .replace("{name}", &object)
         .replace("{run}", &format!("{team}%2Fj:ask-r:0"))
         .replace("{set}", "0")
+        .replace("{version}", "1")
         .replace("{verb}", if path.contains("shards") { "disable" } else { "pause" });
     if lists.contains(&path) {
         path.push_str(&format!("?namespace={team}"));
@@ -172,8 +174,9 @@ fn no_role_reaches_beyond_its_namespace_or_above_itself() {
             // What each role may not do, in words of its own and not of the table.
             let role = caller.split(':').next().expect("a role");
             let changes = method != "GET";
-            let declares =
-                changes && (path.ends_with("/apply") || ["PUT", "DELETE"].contains(&method.as_str()));
+            let declares = changes
+                && (["/apply", "/rollback"].iter().any(|end| path.ends_with(end))
+                    || ["PUT", "DELETE"].contains(&method.as_str()));
             let secret = changes && path.contains("/secrets/");
             if changes && role == "viewer" || declares && role == "operator" || secret && role == "author" {
                 assert!(*own, "{caller}: {method} {path} changes something");

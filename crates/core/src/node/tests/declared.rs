@@ -100,3 +100,22 @@ fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_all_that_cam
     let [modest, _] = both;
     assert!(matches!(world.send_command("n1", Command::Apply([modest].to_vec())), Answer::Applied(_)));
 }
+
+#[test]
+fn a_rollback_declares_as_an_apply_does() {
+    let mut world = TestCluster::with(&["a"]);
+    world.run(1_500);
+    world.send_command("a", Command::Apply([job("j", "@every 60s")].into()));
+    let back = |schedule: &str| Command::Rollback(alloc::boxed::Box::new(job("j", schedule)), 1);
+    let name: JobName = "j".parse().unwrap();
+    let answer = |applied| Answer::Applied(alloc::vec![(name.clone(), applied)]);
+    assert_eq!(world.send_command("a", back("@every 60s")), answer(ApplyResult::Unchanged));
+    assert_eq!(world.send_command("a", back("@every 90s")), answer(ApplyResult::Updated));
+    world.send_command("a", Command::Delete(name.clone()));
+    assert_eq!(world.send_command("a", back("@every 60s")), answer(ApplyResult::Created));
+    let refused = world.send_command("a", back("never"));
+    assert!(matches!(&refused, Answer::Refused(Refusal::Invalid, _)), "{refused:?}");
+    let described = back("@daily");
+    let described = described.describe().unwrap();
+    assert_eq!((described.verb, alloc::format!("{}", described.object)), ("rollback", "job j".into()));
+}

@@ -158,7 +158,7 @@ async fn a_history_of_before_gets_a_log_and_keeps_what_it_has() {
     for (folder, place) in locations() {
         let mut books = HistoryFixture::new(folder, place.clone()).await;
         books.write(vec![super::entry("j:1000:0", 1, AttemptState::Succeeded)]).await;
-        for table in ["audit", "event_job", "run_parameters"] {
+        for table in ["audit", "event_job", "run_parameters", "job_version"] {
             let gone = books.link.statement(format!("DROP TABLE {}", books.link.table(table)));
             books.link.run(gone).await.unwrap();
         }
