@@ -107,7 +107,7 @@ fn a_rollback_declares_as_an_apply_does() {
     world.run(1_500);
     world.send_command("a", Command::Apply([job("j", "@every 60s")].into()));
     let back = |schedule: &str| Command::Rollback(alloc::boxed::Box::new(job("j", schedule)), 1);
-    let name: JobName = "j".parse().unwrap();
+    let name: crate::ids::JobName = "j".parse().unwrap();
     let answer = |applied| Answer::Applied(alloc::vec![(name.clone(), applied)]);
     assert_eq!(world.send_command("a", back("@every 60s")), answer(ApplyResult::Unchanged));
     assert_eq!(world.send_command("a", back("@every 90s")), answer(ApplyResult::Updated));
