@@ -185,6 +185,11 @@ impl Local {
         self.slot_waiters.len()
     }
 
+    /// The jobs with a due fire that waits for a slot.
+    pub fn slot_waiters(&self) -> impl Iterator<Item = JobId> {
+        self.slot_waiters.ids()
+    }
+
     /// How many jobs wait for a permit of a pool or a namespace; one that waits for two counts twice.
     #[must_use]
     pub fn waiting_for_permit(&self) -> usize {

@@ -8,8 +8,10 @@
 //!   [`dialect`]; [`schema`] creates the file's tables, [`tables`] a server's. Other modules do not know which it is.
 //! - [`writer`] collects batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and
 //!   writes rows, [`draft`] and [`notice`] work out their contents.
-//! - [`audit`] is the log of requested changes, [`job_versions`] what was declared of each job. [`query`] answers queries; [`retention`] deletes old rows.
+//! - [`audit`] is the log of requested changes, [`job_versions`] what was declared of each job. [`query`] answers queries,
+//!   [`attention`] those about what may need a person; [`retention`] deletes old rows.
 
+mod attention;
 mod audit;
 mod connection;
 mod dialect;
@@ -44,6 +46,7 @@ use crate::metrics::NodeMetrics;
 use crate::retention::Retention;
 use crate::trace::TraceRecorder;
 
+pub use attention::{FailingShard, MissedFires};
 pub(crate) use audit::{AuditDisposition, AuditEntry};
 pub(crate) use draft::shards_of;
 pub(crate) use entry::HistoryWrite;

@@ -39,6 +39,7 @@ pub mod guard;
 pub mod reseal;
 pub mod upgrade;
 
+mod attention;
 mod command_policy;
 mod config;
 mod driver;
@@ -46,6 +47,7 @@ mod error;
 mod executor;
 mod executors;
 mod handle;
+mod health;
 mod history;
 mod host;
 mod job_version;
@@ -71,11 +73,15 @@ pub use evenkeel_core::job::{Dataflow, Http, Job, JobFile, Program, Work};
 pub use evenkeel_core::labels::{Labels, NodeSelector};
 pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
-pub use history::{AttemptState, EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord};
+pub use health::NodeHealth;
+pub use history::{
+    AttemptState, EventFilter, EventRecord, FailingShard, HistoryError, LoadPoint, MissedFires, RunFilter,
+    RunRecord,
+};
 pub use job_version::{JobChange, JobVersion, JobVersionFilter};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use metrics::MetricsFormat;
+pub use metrics::{MetricsFormat, TimePercentiles};
 pub use notify::{Email, Notifier, NotifyChannel, OutgoingHeartbeat, SecretSource, Webhook, WebhookShape};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;

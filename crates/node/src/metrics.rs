@@ -5,24 +5,28 @@
 
 mod gauges;
 mod labels;
+mod recent;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::VerdictState;
 use evenkeel_core::ids::{DEFAULT_NAMESPACE, Fire, JobName};
 use evenkeel_core::input::LeaseEvent;
 use evenkeel_core::registry::TxnOutcome;
-use evenkeel_core::time::Millis;
+use evenkeel_core::time::{Millis, Mono};
 use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::clock;
 use crate::history::{AttemptState, HistoryWrite, RunRecord};
 pub(crate) use gauges::NodeState;
 use labels::{
     CommitLabels, EventLabels, FireLabels, LeaseLabels, NamespaceLimit, NotificationLabels, OutcomeLabels,
 };
+use recent::RecentTimes;
+pub use recent::TimePercentiles;
 
 /// The upper bounds of the buckets for lateness and for commits, in seconds.
 const SHORT: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -71,14 +75,18 @@ impl Default for NodeMetrics {
 #[derive(Debug)]
 pub(crate) struct NodeMetrics {
     registry: Registry,
+    /// When the node began to work.
+    began: Mono,
     fires: Family<FireLabels, Counter>,
     namespaces: NamespaceLimit,
     attempts: Family<OutcomeLabels, Counter>,
     lateness: Histogram,
+    recent_lateness: RecentTimes,
     duration: Family<OutcomeLabels, Histogram, fn() -> Histogram>,
     events: Family<EventLabels, Counter>,
     commits: Family<CommitLabels, Counter>,
     commit_duration: Histogram,
+    recent_commits: RecentTimes,
     lease_replies: Family<LeaseLabels, Counter>,
     notifications: Family<NotificationLabels, Counter>,
 }
@@ -98,14 +106,17 @@ impl NodeMetrics {
         let long: fn() -> Histogram = || Histogram::new(LONG);
         let mut metrics = Self {
             registry: Registry::with_prefix("evenkeel"),
+            began: clock::now().mono,
             fires: Family::default(),
             namespaces: NamespaceLimit::default(),
             attempts: Family::default(),
             lateness: Histogram::new(SHORT),
+            recent_lateness: RecentTimes::default(),
             duration: Family::new_with_constructor(long),
             events: Family::default(),
             commits: Family::default(),
             commit_duration: Histogram::new(SHORT),
+            recent_commits: RecentTimes::default(),
             lease_replies: Family::default(),
             notifications: Family::default(),
         };
@@ -222,6 +233,7 @@ impl NodeMetrics {
     fn started(&self, record: &RunRecord) {
         if let (1, Fire::Due(_), Some(started)) = (record.attempt, &record.run.fire, record.started) {
             self.lateness.observe(seconds(started - record.due));
+            self.recent_lateness.observe((started - record.due).0.saturating_mul(1_000));
         }
     }
 
@@ -252,6 +264,7 @@ impl NodeMetrics {
     /// Notes how long the registry took to answer a batch, in microseconds.
     pub(crate) fn answered(&self, micros: i64) {
         self.commit_duration.observe(micros.max(0) as f64 / 1e6);
+        self.recent_commits.observe(micros);
     }
 
     /// Counts an answer about the lease.
@@ -263,6 +276,27 @@ impl NodeMetrics {
             LeaseEvent::Failed => "failed",
         };
         self.lease_replies.get_or_create(&LeaseLabels { outcome }).inc();
+    }
+
+    /// How long the node has worked.
+    pub(crate) fn uptime(&self, now: Mono) -> Millis {
+        now - self.began
+    }
+
+    /// How often a request about the lease had no answer, or the lease was gone.
+    pub(crate) fn lease_failures(&self) -> u64 {
+        let count = |outcome| self.lease_replies.get_or_create(&LeaseLabels { outcome }).get();
+        count("failed") + count("gone")
+    }
+
+    /// How long the registry took to answer the latest batches; `None` before the first.
+    pub(crate) fn commit_times(&self) -> Option<TimePercentiles> {
+        self.recent_commits.percentiles()
+    }
+
+    /// How late the latest fires started; `None` before the first.
+    pub(crate) fn lateness_times(&self) -> Option<TimePercentiles> {
+        self.recent_lateness.percentiles()
     }
 
     /// Counts notifications by what became of them: `sent`, `failed`, or `dropped` where too many waited.

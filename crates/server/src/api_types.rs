@@ -2,6 +2,7 @@
 
 mod answers;
 mod applied;
+mod attention;
 mod audit;
 mod balance;
 mod calendars;
@@ -9,6 +10,7 @@ pub(crate) mod declared;
 mod events;
 mod explain;
 mod fires;
+mod health;
 mod namespaces;
 mod node;
 mod principals;
@@ -35,12 +37,16 @@ pub(crate) use answers::{
     RunDetail, TokenPage, TreePage, UpgradeAnswer, UserPage, WaitAnswer,
 };
 pub(crate) use applied::{ApplyAnswer, ApplyRow};
+pub(crate) use attention::{AttentionKind, AttentionPage, AttentionRow};
 pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{BalanceReport, BalanceRow, ObstacleRow, ProjectedLoad, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{ExplanationRow, ExplanationStep};
 pub(crate) use fires::FireRow;
+pub(crate) use health::{ClusterHealth, HealthReason, HealthVerdict, NodeHealthRow, NodeMeasures};
+#[cfg(test)]
+pub(crate) use health::{LeaseHealth, TimeSummary};
 pub(crate) use namespaces::{NamespacePage, NamespaceRow};
 pub(crate) use node::NodeRow;
 pub(crate) use principals::{CallerRow, TokenRow, UserRow};
@@ -231,6 +237,9 @@ pub(crate) struct JobPage {
     pub(crate) jobs: Vec<JobRow>,
     /// The `after` of the next page; none at the end.
     pub(crate) after: Option<String>,
+    /// How many jobs the list has on all its pages; left out where jobs are searched for by text or labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) total: Option<usize>,
     /// The number of jobs in other namespaces, where the list is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elsewhere: Option<usize>,

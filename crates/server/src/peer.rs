@@ -5,6 +5,7 @@
 
 mod caller;
 mod connector;
+mod facts;
 #[cfg(test)]
 mod fixtures;
 mod gate;
@@ -17,6 +18,10 @@ use std::time::Duration;
 use axum::http::HeaderName;
 
 pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
+pub(crate) use facts::{
+    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, SuccessFact, SuccessFacts,
+    SuccessQuery,
+};
 pub(crate) use http_peers::HttpPeers;
 pub(crate) use messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery,

@@ -1,6 +1,8 @@
 //! Reads a node's view and history for the API and the console, and makes rows of them.
 
+mod attention;
 mod capacity;
+mod cluster_health;
 mod compat_cluster;
 pub(crate) mod explain;
 mod job_snapshot;
@@ -25,11 +27,16 @@ use evenkeel_core::lifecycle;
 use evenkeel_core::load::Score;
 use evenkeel_core::record::{ShardRunState, TriggerRequest};
 use evenkeel_core::time::Wall;
-use evenkeel_core::view::JobView;
+use evenkeel_core::view::{JobView, View};
 
 use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
 use crate::zones;
+pub(crate) use attention::{
+    RunBounds, UnschedulableJob, enabled_jobs, late_limits, notified_jobs, offline_nodes, run_bounds,
+    slot_waiters, unschedulable_jobs,
+};
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
+pub(crate) use cluster_health::{NodeReports, cluster_health};
 pub(crate) use compat_cluster::compat_cluster;
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 pub(crate) use job_versions::{ListedVersion, PresentVersion, differences, listed_versions};
@@ -69,7 +76,9 @@ pub(crate) fn jobs(
     JobSearch { find, labels, namespace }: JobSearch<'_>,
 ) -> JobPage {
     let now = zones::now();
-    let elsewhere = namespace.map(|namespace| handle.with_node(|node| node.view().jobs_outside(namespace)));
+    let (total, elsewhere) = handle.with_node(|node| counts(node.view(), namespace));
+    // Whether other jobs match is not known without looking at them.
+    let total = Some(total).filter(|_| find.is_empty() && labels.is_none());
     let mut jobs: Vec<JobRow> = Vec::new();
     let mut last = after.cloned();
     loop {
@@ -91,13 +100,24 @@ pub(crate) fn jobs(
         for (name, copied) in seen {
             // One more than requested is searched, to know whether the page is the last one.
             if copied.is_some() && jobs.len() >= limit {
-                return JobPage { jobs, after: last.map(String::from), elsewhere };
+                return JobPage { jobs, after: last.map(String::from), total, elsewhere };
             }
             jobs.extend(copied.map(|copied| row(copied, now)));
             last = Some(name);
         }
         if !more {
-            return JobPage { jobs, after: None, elsewhere };
+            return JobPage { jobs, after: None, total, elsewhere };
+        }
+    }
+}
+
+/// How many jobs are in this namespace, or in all, and how many are in the others.
+fn counts(view: &View, namespace: Option<&Namespace>) -> (usize, Option<usize>) {
+    match namespace {
+        Some(namespace) => (view.jobs_in(namespace), Some(view.jobs_outside(namespace))),
+        None => {
+            let one = Namespace::default();
+            (view.jobs_in(&one) + view.jobs_outside(&one), None)
         }
     }
 }

@@ -89,6 +89,11 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         self.of.len()
     }
 
+    /// The jobs that wait, in no order of turns.
+    pub fn ids(&self) -> impl Iterator<Item = K> {
+        self.of.keys().copied()
+    }
+
     /// Adds a job whose start is due, or leaves it in a better place that it has.
     pub fn insert(&mut self, waiter: Waiter<K>) {
         self.put(waiter, Wall::MIN);

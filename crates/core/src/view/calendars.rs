@@ -49,6 +49,14 @@ impl View {
         self.calendars.users.get(name).into_iter().flatten().map(|id| self.job(*id))
     }
 
+    /// The missing calendars that living jobs name, each with these jobs: they are never due.
+    pub fn missing_calendars(
+        &self,
+    ) -> impl Iterator<Item = (&CalendarName, impl Iterator<Item = JobView<'_>>)> {
+        let missing = self.calendars.users.iter().filter(|(name, _)| self.times_of(name).is_none());
+        missing.map(|(name, users)| (name, users.iter().map(|id| self.job(*id))))
+    }
+
     /// The missing calendars that a declaration names: without them its due times are unknown.
     #[must_use]
     pub fn missing(&self, job: &Job) -> Vec<CalendarName> {

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_core::ids::{Fire, RunId};
+use evenkeel_core::ids::{Fire, Namespace, RunId};
 use evenkeel_core::time::Wall;
 use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use super::attention::{FailingQuery, FailingShard, MissedFires, MissedQuery};
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::location::HistoryLocation;
 use super::namespace::JobsOfNamespace;
@@ -116,6 +117,20 @@ impl HistoryReader {
         limit: u32,
     ) -> Result<Vec<LoadPoint>, HistoryError> {
         self.ask(LoadQuery { node, since, limit }).await
+    }
+
+    /// The shards whose latest outcome is a failure.
+    pub(crate) async fn failing(&self) -> Result<Vec<FailingShard>, HistoryError> {
+        self.ask(FailingQuery).await
+    }
+
+    /// The jobs with fires that were due from this moment on and were skipped.
+    pub(crate) async fn missed(
+        &self,
+        since: Wall,
+        namespace: Option<Namespace>,
+    ) -> Result<Vec<MissedFires>, HistoryError> {
+        self.ask(MissedQuery { since, namespace }).await
     }
 
     async fn ask<Q: HistoryQuery>(&self, question: Q) -> Result<Vec<Q::Item>, HistoryError> {

@@ -428,6 +428,7 @@ async fn write_loads(books: &mut HistoryFixture) {
 }
 
 mod attempts;
+mod attention;
 mod audit;
 mod away;
 mod job_versions;

@@ -4,10 +4,13 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use evenkeel_core::ids::NodeName;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::App;
 use super::headers::text;
+use super::route_docs::{RouteDocs, does};
 use crate::client::{CHALLENGE, PROOF};
 use crate::listen::Caller;
 use crate::queries;
@@ -17,6 +20,24 @@ use crate::queries;
 pub(super) const HEALTH: &str = "/api/v1/health";
 /// Whether the node is a member that may act and stays: what a load balancer asks.
 pub(super) const READY: &str = "/api/v1/ready";
+
+/// What the description says of both; they need no key.
+pub(super) const PROBES: [(&str, RouteDocs); 2] = [
+    (HEALTH, does("Says whether the process works; 503 once only a restart helps").answers::<ProbeAnswer>()),
+    (READY, does("Says whether the node may be given work; 503 while it may not").answers::<ProbeAnswer>()),
+];
+
+/// What a probe is answered, whatever the status.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ProbeAnswer {
+    /// `member`, or why the node is no member that may act and stays.
+    status: String,
+    /// The node.
+    #[schemars(with = "String")]
+    node: NodeName,
+    /// The version of its program.
+    version: &'static str,
+}
 
 /// The longest challenge that is answered, in characters.
 const CHALLENGE_MAX: usize = 64;
@@ -69,7 +90,8 @@ fn obstacle(app: &App) -> Option<String> {
 /// that it has the cluster's key.
 fn answer(app: &App, status: StatusCode, caller: Option<Extension<Caller>>, headers: &HeaderMap) -> Response {
     let word = obstacle(app).unwrap_or_else(|| "member".to_owned());
-    let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
+    let body =
+        ProbeAnswer { status: word, node: app.handle.name().clone(), version: env!("CARGO_PKG_VERSION") };
     let mut response = (status, Json(body)).into_response();
     let here = caller.is_some_and(|Extension(caller)| caller.0.ip().is_loopback());
     let named = text(headers, &header::HOST).is_some_and(|host| app.access.accepts_host(host));

@@ -51,7 +51,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<NodePage>, ApiEr
         let why = node.history.as_ref()?;
         Some(format!("node {} starts nothing and refuses changes: {why}", node.name))
     }));
-    Ok(Json(NodePage { warnings, nodes, gone, closed }))
+    Ok(Json(NodePage { warnings, total: nodes.len(), nodes, gone, closed }))
 }
 
 /// The part of a node's load history to return.

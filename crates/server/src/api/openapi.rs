@@ -4,12 +4,14 @@ mod page;
 
 use std::sync::OnceLock;
 
+use evenkeel_core::principal::Role;
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::changes::CHANGES;
 use super::demand::{Demand, Scope};
+use super::health;
 use super::reads::READS;
 use super::route_docs::{AnswerDocs, RouteDocs};
 use crate::text_input::schema;
@@ -50,6 +52,9 @@ pub(crate) fn document() -> Value {
     };
     for read in READS {
         add("get", read.path, make.operation("get", read.path, read.demand, read.docs, &[]));
+    }
+    for (path, docs) in health::PROBES {
+        add("get", path, make.probe(path, docs));
     }
     for change in CHANGES {
         let method = change.method.as_str().to_ascii_lowercase();
@@ -106,6 +111,17 @@ fn problem() -> Value {
 }
 
 impl Generators {
+    /// An address that needs no key, and answers the same with 503.
+    fn probe(&mut self, path: &str, docs: RouteDocs) -> Value {
+        let mut operation = self.operation("get", path, Demand::new(Role::Viewer, Scope::Caller), docs, &[]);
+        operation["description"] = "Needs no key, and is answered under any host name.".into();
+        operation["security"] = json!([]);
+        let mut unavailable = operation["responses"]["200"].clone();
+        unavailable["description"] = "The node does not: `status` says why.".into();
+        operation["responses"]["503"] = unavailable;
+        operation
+    }
+
     fn operation(
         &mut self,
         method: &str,

@@ -7,14 +7,15 @@ use evenkeel_core::principal::Role;
 use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
-    App, audit, calendars, cluster, events, explain, http_metrics, jobs, live, namespaces, nodes, preview,
-    run_list, runs, search, secrets, settings, shards, tokens, unsealed, users, versions,
+    App, attention, audit, calendars, cluster, cluster_health, events, explain, http_metrics, jobs, live,
+    namespaces, nodes, preview, run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
+    versions,
 };
 use crate::api_types::{
-    AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, EventPage, ExplanationRow, JobDetail,
-    JobPage, JobVersionDetail, JobVersionPage, LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage,
-    RunDetail, RunPage, RunningRow, SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow,
-    TokenPage, TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
+    AttentionPage, AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, ClusterHealth,
+    EventPage, ExplanationRow, JobDetail, JobPage, JobVersionDetail, JobVersionPage, LoadPage, NamespacePage,
+    NamespaceRow, NextFires, NodePage, RunDetail, RunPage, RunningRow, SecretPage, ServiceRow, SettingsRow,
+    ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
@@ -173,6 +174,14 @@ pub(crate) const READS: &[ApiRead] = &[
             .query::<runs::WaitQuery>()
             .answers::<WaitAnswer>(),
     ),
+    read(
+        "/api/v1/attention",
+        Scope::List,
+        || get(attention::list),
+        does("Lists jobs and nodes that need a person, the worst first")
+            .query::<attention::AttentionListQuery>()
+            .answers::<AttentionPage>(),
+    ),
     read("/api/v1/nodes", Scope::Cluster, || get(nodes::list), does("Lists the nodes").answers::<NodePage>()),
     read(
         "/api/v1/service",
@@ -193,6 +202,12 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::Cluster,
         || get(nodes::load),
         does("Shows the load of a node over time").query::<nodes::NodeLoadQuery>().answers::<LoadPage>(),
+    ),
+    read(
+        "/api/v1/cluster/health",
+        Scope::Cluster,
+        || get(cluster_health::show),
+        does("Shows the health of the cluster and of its nodes").answers::<ClusterHealth>(),
     ),
     read(
         "/api/v1/cluster/view",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::ids::{JobName, Namespace, RunId};
 
+use super::running::RunningAttempts;
 use super::{App, fanout, running};
 use crate::queries::explain::{self, WaitingRuns};
 
@@ -13,7 +14,9 @@ pub(super) async fn all(app: &App, job: Option<&JobName>, namespace: Option<&Nam
     let (names, more): (Vec<JobName>, usize) = match job {
         Some(job) => (vec![job.clone()], 0),
         None => {
-            let (names, more) = candidates(app).await;
+            // A fire that comes due during a run waits for its end. A history that does not answer names no runs.
+            let running = running::all(app, fanout::PATIENCE).await.unwrap_or_default();
+            let (names, more) = candidates(app, &running);
             let is_of = |job: &JobName| namespace.is_none_or(|of| job.namespace() == of.as_str());
             // How many of the further requests are of the namespace is not known.
             (names.into_iter().filter(is_of).collect(), if namespace.is_some() { 0 } else { more })
@@ -27,8 +30,8 @@ pub(super) async fn all(app: &App, job: Option<&JobName>, namespace: Option<&Nam
     WaitingRuns { more: found.more + more, ..found }
 }
 
-/// The jobs, and the number of further requests that are known to wait.
-async fn candidates(app: &App) -> (BTreeSet<JobName>, usize) {
+/// The jobs that are known to have waiting runs, and the number of further requests that wait.
+pub(super) fn candidates(app: &App, running: &RunningAttempts) -> (BTreeSet<JobName>, usize) {
     let (mut names, more): (BTreeSet<JobName>, usize) = app.handle.with_node(|node| {
         let view = node.view();
         let more = view.requested().count().saturating_sub(explain::JOBS_MAX);
@@ -37,9 +40,7 @@ async fn candidates(app: &App) -> (BTreeSet<JobName>, usize) {
         let ids = view.requested().chain(view.crowded()).chain(unfit).take(explain::JOBS_MAX);
         (ids.map(|id| view.job(id).name().clone()).collect(), more)
     });
-    // A fire that comes due during a run waits for its end. A history that does not answer names no runs.
-    let running = running::all(app, fanout::PATIENCE).await.unwrap_or_default();
-    names.extend(running.attempts.into_iter().map(|record| record.job));
+    names.extend(running.attempts.iter().map(|record| record.job.clone()));
     (names, more)
 }
 

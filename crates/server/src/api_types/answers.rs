@@ -109,6 +109,9 @@ pub(crate) struct NodePage {
     pub(crate) warnings: Vec<String>,
     /// The nodes that are online.
     pub(crate) nodes: Vec<NodeRow>,
+    /// How many these are.
+    #[serde(default)]
+    pub(crate) total: usize,
     /// The nodes that left within the last day.
     pub(crate) gone: Vec<NodeRow>,
     /// Whether the entry of the node that answers was deleted from outside.

@@ -5,7 +5,8 @@
 
 use evenkeel::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 use evenkeel::{
-    AttemptState, EventFilter, EventRecord, JobChange, JobVersion, JobVersionFilter, RunFilter, RunRecord,
+    AttemptState, EventFilter, EventRecord, JobChange, JobVersion, JobVersionFilter, NodeHealth, RunFilter,
+    RunRecord, TimePercentiles,
 };
 use evenkeel_core::effect::StopReason;
 use evenkeel_core::ids::{Fire, RunId, Shard, Token};
@@ -16,6 +17,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::facts::{
+    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, SuccessFact, SuccessFacts,
+    SuccessQuery,
+};
 use super::messages::{OfferReply, RunOffers};
 use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery};
 
@@ -169,6 +174,76 @@ fn later() -> Vec<MessageFixture> {
         line("found versions", &PeerHistoryPage { rows: vec![version(), deletion()], next: Some(7) }),
         line("changes", &JobChange::ALL),
     ]
+    .into_iter()
+    .chain(attention())
+    .collect()
+}
+
+/// The messages about what needs a person, and about the health of a node.
+fn attention() -> Vec<MessageFixture> {
+    let job = || "j".parse().expect("a name");
+    let namespace = Some("team".parse().expect("a name"));
+    let label = Some("team=billing".to_owned());
+    let failing = FailingFact {
+        job: job(),
+        shard: Shard(2),
+        since: AT,
+        last: AT,
+        count: 3,
+        run: Some(run()),
+        reason: "exit code 3".into(),
+        shards: 1,
+    };
+    let missed = MissedFact {
+        job: job(),
+        fires: 4,
+        first: AT,
+        last: AT,
+        run: Some(run()),
+        reason: "it was too old".into(),
+    };
+    let facts = AttentionFacts {
+        failing: vec![failing],
+        failing_more: 5,
+        missed: vec![missed],
+        missed_more: 6,
+        long: vec![LongRunFact { run: run(), attempt: 2, usual_ms: 42 }],
+        waiting: vec![job()],
+    };
+    let success = SuccessFact { job: job(), shard: Shard(2), at: AT };
+    vec![
+        line("attention", &AttentionQuery { history: true, namespace, label, since: AT, limit: 7 }),
+        line("found attention", &facts),
+        line("successes", &SuccessQuery { jobs: vec![job()] }),
+        line("found successes", &SuccessFacts { rows: vec![success] }),
+        line("health", &health()),
+    ]
+}
+
+fn health() -> NodeHealth {
+    let times = TimePercentiles { samples: 9, p50_us: 1, p99_us: 2, max_us: 3 };
+    NodeHealth {
+        version: "1.2.3".into(),
+        engine: "memory".into(),
+        at: AT,
+        uptime_ms: 10,
+        member: true,
+        lease_age_ms: Some(11),
+        lease_term_ms: 12,
+        lease_trusted_ms: Some(13),
+        lease_failures: 14,
+        clock_offset_ms: Some(15),
+        clock_offset_max_ms: 16,
+        commits: Some(times),
+        commits_waiting: 17,
+        lateness: Some(times),
+        slots: 18,
+        slots_busy: 19,
+        slots_waiting: 20,
+        permits_waiting: 21,
+        history_waiting: 22,
+        history_trouble: Some("the disk is full".into()),
+    }
 }
 
 fn version() -> JobVersion {
@@ -211,8 +286,18 @@ fn messages_are_what_they_were_and_are_read_as_they_were() {
 /// proves: I49
 #[test]
 fn an_answer_of_a_later_version_may_say_more() {
-    for name in ["role", "busy", "found runs", "found events", "found audit"] {
-        let line = answers().into_iter().find(|line| line.name == name).expect("an answer");
+    for name in [
+        "role",
+        "busy",
+        "found runs",
+        "found events",
+        "found audit",
+        "found attention",
+        "found successes",
+        "health",
+    ] {
+        let line =
+            answers().into_iter().chain(attention()).find(|line| line.name == name).expect("an answer");
         let mut fields: Map<String, Value> = serde_json::from_str(&line.text).expect("fields");
         if let Some(row) = fields.get_mut("rows").and_then(|rows| rows[0].as_object_mut()) {
             row.insert("later".to_owned(), Value::Bool(true));

@@ -9,19 +9,21 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{AuditFilter, AuditRecord, Proof, Requester};
 use evenkeel::{
-    AttemptState as RunState, EventFilter, EventRecord, JobVersion, JobVersionFilter, RunFilter, RunRecord,
+    AttemptState as RunState, EventFilter, EventRecord, JobVersion, JobVersionFilter, NodeHealth, RunFilter,
+    RunRecord,
 };
 use evenkeel_core::ids::{Member, RunId};
 use evenkeel_core::input::{Answer, Command, ProbeReply};
 use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
+use super::facts::{AttentionFacts, AttentionQuery, SuccessFacts, SuccessQuery};
 use super::gate::{self, PeerIdentity};
 use super::messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, OfferReply, PeerHistoryPage, PeerRunQuery,
     RunOffers,
 };
-use crate::api::{ApiError, App, done, fetch_rows, log_tail, output, read_body};
+use crate::api::{ApiError, App, attention_facts, done, fetch_rows, log_tail, output, read_body};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
@@ -41,6 +43,9 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/audit", post(audit))
         .route("/peer/v1/versions", post(versions))
         .route("/peer/v1/history", post(history))
+        .route("/peer/v1/health", post(health))
+        .route("/peer/v1/attention", post(attention))
+        .route("/peer/v1/successes", post(successes))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .route("/peer/v1/runs/{run}/logs/tail", get(tail))
@@ -87,6 +92,20 @@ async fn events(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryP
 
 async fn history(State(app): State<App>) -> Json<HistoryHealth> {
     Json(HistoryHealth { trouble: app.handle.history_trouble() })
+}
+
+async fn health(State(app): State<App>) -> Json<NodeHealth> {
+    Json(app.handle.health())
+}
+
+async fn attention(State(app): State<App>, body: Bytes) -> Result<Json<AttentionFacts>, ApiError> {
+    let query: AttentionQuery = read_body(&body, ReadTarget::Body)?;
+    Ok(Json(attention_facts::own(&app.handle, &query).await?))
+}
+
+async fn successes(State(app): State<App>, body: Bytes) -> Result<Json<SuccessFacts>, ApiError> {
+    let query: SuccessQuery = read_body(&body, ReadTarget::Body)?;
+    Ok(Json(attention_facts::successes(&app.handle, &query).await?))
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPage<AuditRecord>>, ApiError> {

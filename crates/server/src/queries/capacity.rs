@@ -1,5 +1,7 @@
 //! The capacity of the nodes, now and in a simulation, as rows; and warnings about it for operators.
 
+use std::collections::BTreeMap;
+
 use evenkeel::Handle;
 use evenkeel_core::capacity::{
     Capacity, CapacityForecast, CapacityGroup, CapacityNode, NODES_ADVISED, WhatIf, forecast_groups,
@@ -77,6 +79,23 @@ pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
             Some(format!("draining node {name} leaves room for {room} of {jobs}: {fix}; in the way: {way}"))
         }
     }
+}
+
+/// How many nodes could be lost, those with the most jobs first, so that the others still have room for all jobs.
+pub(super) fn tolerated_losses(view: &View) -> usize {
+    let groups = groups(view);
+    let mut held: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    for node in groups.iter().flat_map(|group| &group.nodes) {
+        *held.entry(&node.name).or_default() += node.held;
+    }
+    let mut nodes: Vec<(&NodeName, usize)> = held.into_iter().collect();
+    nodes.sort_by_key(|(name, held)| (std::cmp::Reverse(*held), *name));
+    let survives = |lost: usize| {
+        let lost = nodes.iter().take(lost).map(|(name, _)| (*name).clone()).collect();
+        let left = forecast_groups(&groups, &WhatIf { lost, ..WhatIf::default() }).at_once;
+        left.covers() && left.working() > 0
+    };
+    (1..nodes.len()).take_while(|lost| survives(*lost)).count()
 }
 
 /// Warnings while a node drains: other nodes drain too (S1-64), or too few nodes remain (S1-93).

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod answers;
+mod attention;
 mod audit;
 mod backup;
 mod bad_input;

@@ -87,8 +87,9 @@ fn filled(path: &str, team: &str) -> (String, String) {
         path if path.starts_with("/api/v1/tokens/") => "t0".to_owned(),
         _ => "nothing".to_owned(),
     };
-    let lists = ["jobs", "calendars", "secrets", "runs", "runs/running", "events", "audit", "preview"]
-        .map(|list| format!("/api/v1/{list}"));
+    let lists =
+        ["jobs", "attention", "calendars", "secrets", "runs", "runs/running", "events", "audit", "preview"]
+            .map(|list| format!("/api/v1/{list}"));
     let mut path = path
         .replace("{name}", &object)
         .replace("{run}", &format!("{team}%2Fj:ask-r:0"))
@@ -205,7 +206,7 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
     let (status, jobs) = get("/api/v1/jobs");
     assert_eq!((status, &jobs["jobs"][0]["name"]), (200, &json!("blue/j")), "{jobs}");
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "{jobs}");
-    for list in ["runs", "events", "audit", "calendars", "namespaces", "runs/running"] {
+    for list in ["attention", "runs", "events", "audit", "calendars", "namespaces", "runs/running"] {
         let (status, answer) = get(&format!("/api/v1/{list}"));
         assert!(status == 200 && !answer.to_string().contains("red"), "{list}: {answer}");
     }
