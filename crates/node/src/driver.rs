@@ -32,7 +32,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Run, StopReason};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RunId};
-use evenkeel_core::input::{CommandId, Input, RunEvent};
+use evenkeel_core::input::{CommandId, Input, RunEvent, RunOutcome};
 use evenkeel_core::job::Occasion;
 use evenkeel_core::load::Utilization;
 use evenkeel_core::node::{Node, Wake};
@@ -206,8 +206,24 @@ impl Driver {
     }
 
     fn ended(&mut self, news: ExecutorEvent) -> Option<(RunId, u32, RunEvent)> {
+        if let ExecutorEvent::Ended(result) = &news
+            && result.ended == RunOutcome::Succeeded
+        {
+            self.beat_for(&result.run.job);
+        }
         let item = notice_policies(&self.node, &self.notifiers, self.runs.node().clone());
         self.runs.ended(news, &mut self.executor, &self.history, &item)
+    }
+
+    /// Sends the heartbeat of a job whose fire succeeded here, if its declaration names a monitor.
+    fn beat_for(&mut self, job: &JobName) {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let notify = node.view().find(job).and_then(|job| job.notify());
+        let monitor = notify.map(|notify| notify.heartbeat.clone()).filter(|url| !url.is_empty());
+        drop(node);
+        if let Some(url) = monitor {
+            self.executor.http.beat(job, &url);
+        }
     }
 
     /// The input that an executor's event gives to the node.

@@ -154,39 +154,10 @@ impl Http {
     }
 
     fn validate_url(&self) -> Result<(), String> {
-        let url = self.url.as_str();
-        // The address is not shown: it may contain passwords and tokens, and refusals are written down.
-        let fail = |why: &str| Err(format!("http.url: {why}"));
-        if url.len() > TEXT_MAX {
-            return Err(format!("http.url is longer than {TEXT_MAX} bytes"));
+        if self.url.contains("{{") {
+            return Err("http.url: only http.body is filled in; say there what the run is".into());
         }
-        if url.contains("{{") {
-            return fail("only http.body is filled in; say there what the run is");
-        }
-        if !url.bytes().all(|b| b.is_ascii_graphic()) || url.contains('\\') {
-            return fail("write blanks, backslashes and what is not ASCII percent-encoded, as %20");
-        }
-        let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
-            return fail("write http://HOST/PATH or https://HOST/PATH");
-        };
-        if url.contains('#') {
-            return fail("what follows # is never sent: leave it out");
-        }
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        if authority.contains('@') {
-            return fail("it holds a user or a password: give an Authorization header instead");
-        }
-        let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').or((!port.is_empty()).then_some(port))),
-            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
-        };
-        if host.is_empty() {
-            return fail("it names no host");
-        }
-        if port.is_some_and(|port| port.parse::<u16>().ok().is_none_or(|port| port == 0)) {
-            return fail("its port is no number from 1 to 65535");
-        }
-        Ok(())
+        check_address("http.url", &self.url)
     }
 
     /// The name of a header that is given twice in different case: which of the two is sent would be chance.
@@ -210,6 +181,39 @@ impl Http {
         }
         Ok(())
     }
+}
+
+/// Checks that this key of a job is an address to which a request can be sent.
+pub(super) fn check_address(field: &str, url: &str) -> Result<(), String> {
+    // The address is not shown: it may contain passwords and tokens, and refusals are written down.
+    let fail = |why: &str| Err(format!("{field}: {why}"));
+    if url.len() > TEXT_MAX {
+        return Err(format!("{field} is longer than {TEXT_MAX} bytes"));
+    }
+    if !url.bytes().all(|b| b.is_ascii_graphic()) || url.contains('\\') {
+        return fail("write blanks, backslashes and what is not ASCII percent-encoded, as %20");
+    }
+    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+        return fail("write http://HOST/PATH or https://HOST/PATH");
+    };
+    if url.contains('#') {
+        return fail("what follows # is never sent: leave it out");
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return fail("it holds a user or a password: give an Authorization header instead");
+    }
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':').or((!port.is_empty()).then_some(port))),
+        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() {
+        return fail("it names no host");
+    }
+    if port.is_some_and(|port| port.parse::<u16>().ok().is_none_or(|port| port == 0)) {
+        return fail("its port is no number from 1 to 65535");
+    }
+    Ok(())
 }
 
 /// Refuses a header that is invalid, or that a job may not give.

@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use super::http::check_address;
 use crate::ids::NotifierName;
 use crate::time::{Millis, SpanLimits, TimeSpan};
 
@@ -75,6 +76,9 @@ pub struct Notify {
     /// How long after its moment a fire without an outcome is absent, such as `2h`; never when empty.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub absent_after: String,
+    /// The address of a monitor, which gets a GET request after each success; none when empty.
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
+    pub heartbeat: String,
 }
 
 impl Notify {
@@ -97,6 +101,12 @@ impl Notify {
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
+        if !self.heartbeat.is_empty() {
+            check_address("notify.heartbeat", &self.heartbeat)?;
+            if self.heartbeat.contains("{{") {
+                return Err("notify.heartbeat: nothing is filled in here".to_string());
+            }
+        }
         let late = span("notify.late_after", &self.late_after)?;
         let absent = span("notify.absent_after", &self.absent_after)?;
         if let Some((late, absent)) = late.zip(absent).filter(|(late, absent)| absent < late) {
@@ -164,6 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn a_heartbeat_is_for_jobs_whose_fire_is_one_run() {
+        let read = |more: &str| {
+            let text = format!(
+                r#"{{"name":"j","function":"f","schedule":"@daily","notify":{{"on":[],"heartbeat":"https://h/a"}}{more}}}"#
+            );
+            let file: JobFile = serde_json::from_str(&text).unwrap();
+            Job::parse(file).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(read(""), Ok(()));
+        assert_eq!(read(r#","placement":"dispatched""#), Ok(()));
+        for more in [r#","placement":"sharded","shards":2"#, r#","placement":"broadcast""#] {
+            let refused = read(more).unwrap_err();
+            assert!(refused.contains("notify.heartbeat is for jobs whose fire is one run"), "{refused}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {
         for (schedule, notify, says) in [
             ("@daily", r#"{"on":["late"]}"#, "say after how long, such as late_after"),
@@ -175,9 +202,17 @@ mod tests {
             ("", r#"{"on":[],"to":["x"]}"#, "leave out notify.to"),
             ("", r#"{"on":["failed"]}"#, "unknown variant `failed`"),
             ("", r#"{"to":["a b"]}"#, "notifier name"),
+            ("", r#"{"heartbeat":"hc-ping.com/a-secret"}"#, "notify.heartbeat: write http://HOST/PATH"),
+            ("", r#"{"heartbeat":"https://h/{{secret:a}}"}"#, "notify.heartbeat: nothing is filled in"),
+            (
+                "",
+                r#"{"heartbeat":"https://u:a-secret@h/"}"#,
+                "notify.heartbeat: it holds a user or a password",
+            ),
         ] {
             let refused = read(schedule, notify).unwrap_err();
             assert!(refused.contains(says), "{notify}: {refused}");
+            assert!(!refused.contains("a-secret"), "{refused}");
         }
     }
 }

@@ -117,6 +117,12 @@ impl JobFile {
                 "notify.late_after and absent_after are for jobs with a schedule: leave them out".to_string()
             );
         }
+        if !notify.heartbeat.is_empty() && (self.shards > 1 || self.placement == Placement::Broadcast) {
+            return Err(
+                "notify.heartbeat is for jobs whose fire is one run: of several runs one alone says little, so leave it out"
+                    .to_string(),
+            );
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
             "/live/job/notify",
             "/live/job/parameters/DAY",
         ],
-        "job/spec-dispatched" => &["/live/job", "/live/job/http"],
+        "job/spec-dispatched" => &["/live/job", "/live/job/http", "/live/job/notify"],
         "job/spec-claimed" => &["/live/job", "/live/job/dataflow"],
         "calendar" | "calendar/empty" => &["/live/calendar"],
         "namespace" | "namespace/empty" => &["/live/namespace"],
@@ -119,9 +119,13 @@ fn sharded() -> JobFile {
     let (limits, http) = (Limits { memory: "1M".into(), ..job().limits }, None);
     let (catch_up, overlap, function) = (CatchUp::All(3), Overlap::Forbid, String::new());
     let (shell, monitor_execution, dataflow) = (false, true, None);
-    let notify = job()
-        .notify
-        .map(|notify| Box::new(Notify { on: Some(vec![Occasion::Late, Occasion::Absent]), ..*notify }));
+    let notify = job().notify.map(|notify| {
+        Box::new(Notify {
+            on: Some(vec![Occasion::Late, Occasion::Absent]),
+            heartbeat: String::new(),
+            ..*notify
+        })
+    });
     JobFile { shell, limits, function, dataflow, http, monitor_execution, catch_up, overlap, notify, ..job() }
 }
 
@@ -136,7 +140,9 @@ fn broadcast() -> JobFile {
 fn dispatched() -> JobFile {
     let http = job().http.map(|http| Box::new(Http { ca: String::new(), verify: false, ..*http }));
     let file = JobFile::new(job().name.into_name(), "@hourly", Work::Http(http.expect("a request")));
-    JobFile { placement: Placement::Dispatched, overlap: Overlap::Limit(3), ..file }
+    let notify =
+        job().notify.map(|notify| Box::new(Notify { heartbeat: notify.heartbeat, ..Notify::default() }));
+    JobFile { placement: Placement::Dispatched, overlap: Overlap::Limit(3), notify, ..file }
 }
 
 /// A claimed job that calls a function, with parameters.
@@ -283,6 +289,7 @@ fn job() -> JobFile {
             to: vec!["ops".parse().expect("a name")],
             late_after: "5m".into(),
             absent_after: "1h".into(),
+            heartbeat: "https://h/beat".into(),
         })),
         enabled: false,
         labels: BTreeMap::from([("team".into(), "billing".into())]).try_into().expect("labels"),

@@ -3,6 +3,7 @@
 //! One thread runs all of them. Dropping a request closes its connection, and nothing more is sent. The server may
 //! still process what it has received already; the fencing token is for that case.
 
+mod beat;
 mod connect;
 mod egress;
 mod exchange;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use evenkeel_core::effect::{Run, StopReason};
-use evenkeel_core::ids::RunId;
+use evenkeel_core::ids::{JobName, RunId};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Http;
 use evenkeel_core::job::http::HTTP_TIMEOUT;
@@ -34,6 +35,7 @@ use crate::logs::{LogLimits, LogWriter, Logs};
 use crate::secrets::NodeSecrets;
 use crate::trace::TraceContext;
 use crate::trace::ids::RunEnvironment;
+use beat::PendingBeats;
 use connect::HttpContext;
 use egress::EgressPolicy;
 use exchange::HttpCall;
@@ -56,6 +58,7 @@ pub(crate) struct HttpExecutor {
     running: BTreeMap<RunId, oneshot::Sender<StopReason>>,
     trusted_until: Arc<AtomicI64>,
     worker: Option<HttpWorker>,
+    beats: PendingBeats,
 }
 
 /// The thread that runs all requests; it ends when this is dropped, and the requests with it.
@@ -97,7 +100,23 @@ impl HttpExecutor {
             running: BTreeMap::new(),
             trusted_until: Arc::new(AtomicI64::new(i64::MIN)),
             worker: None,
+            beats: PendingBeats::default(),
         }
+    }
+
+    /// Sends a heartbeat of this job to a monitor, after a success. It may be lost: then the monitor raises an alarm.
+    pub(crate) fn beat(&mut self, job: &JobName, url: &str) {
+        let (beats, context) = (self.beats.clone(), self.context.clone());
+        match self.worker() {
+            Ok(worker) => beats.send(&worker.runtime, context, job, url),
+            Err(e) => tracing::warn!("the heartbeat of {job} was not sent: no thread could be started: {e}"),
+        }
+    }
+
+    /// The thread that runs requests, which the first one starts.
+    fn worker(&mut self) -> io::Result<&HttpWorker> {
+        let worker = self.worker.take().map_or_else(HttpWorker::start, Ok)?;
+        Ok(self.worker.insert(worker))
     }
 
     /// Allows requests to be in flight until the new deadline.
@@ -125,8 +144,8 @@ impl HttpExecutor {
     }
 
     pub(crate) fn start(&mut self, run: Run, http: Box<Http>) {
-        let worker = match self.worker.take().map_or_else(HttpWorker::start, Ok) {
-            Ok(worker) => worker,
+        let runtime = match self.worker() {
+            Ok(worker) => worker.runtime.clone(),
             Err(e) => {
                 let reason = format!("no thread could be started for requests: {e}");
                 let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
@@ -150,8 +169,7 @@ impl HttpExecutor {
             trace: self.environment.context(&run),
             run,
         };
-        worker.runtime.spawn(task.execute());
-        self.worker = Some(worker);
+        runtime.spawn(task.execute());
     }
 }
 

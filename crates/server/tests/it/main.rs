@@ -31,6 +31,7 @@ mod hooks;
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
+mod job_heartbeat;
 mod job_versions;
 mod join;
 mod json_log;
