@@ -165,8 +165,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
             .may_have::<jobs::RunNowBody>()
             .answers_either::<RunAnswer, DoneAnswer>(),
     ),
-    hook(hooks::HOOKS, "Runs the job of the trigger token in the head"),
-    hook(hooks::HOOKS_WITH_TOKEN, "Runs the job of this trigger token"),
+    hook(hooks::HOOKS, "Runs the job of the trigger token in the head; query keys are parameters of the run"),
+    hook(hooks::HOOKS_WITH_TOKEN, "Runs the job of this trigger token; query keys are parameters of the run"),
     post(
         "/api/v1/jobs/{name}/shards/{set}/{verb}",
         InPath(ObjectKind::Job),

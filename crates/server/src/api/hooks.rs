@@ -4,11 +4,13 @@
 //! logs, so here it is in none: [`masked`] is what audit entries have of it.
 
 use axum::Json;
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::extract::rejection::{QueryRejection, RawPathParamsRejection};
+use axum::extract::{MatchedPath, Query, RawPathParams, Request, State};
 use axum::http::{HeaderMap, header};
 use evenkeel::audit::AuditAction;
-use evenkeel_core::input::CommandKind;
+use evenkeel_core::input::{CommandKind, RunOptions};
+use evenkeel_core::job::RunParameters;
+use serde_json::Map;
 
 use super::audited::AuditedRequest;
 use super::headers::text;
@@ -71,6 +73,7 @@ pub(super) async fn run(
     caller: KnownCaller,
     asked: AuditedRequest,
     headers: HeaderMap,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Json<RunAnswer>, ApiError> {
     let lost = || ApiError::internal("the token of this request has no job");
     let job = caller.trigger.ok_or_else(lost)?;
@@ -78,8 +81,20 @@ pub(super) async fn run(
         Some(key) => Some(key),
         None => idempotency::delivery(&headers, &asked.asker.proof)?,
     };
-    // Here keys of the query would become parameters of the run; `query_keys` refuses all of them until then.
-    jobs::run_once(&app, &asked, job, None, request).await.map(Json)
+    let options = RunOptions { node: None, parameters: parameters(query?.0)? };
+    jobs::run_once(&app, &asked, job, options, request).await.map(Json)
+}
+
+/// The parameters of the run, which are the keys of the query.
+fn parameters(query: Vec<(String, String)>) -> Result<RunParameters, ApiError> {
+    let mut given = Map::new();
+    for (name, value) in query {
+        if given.contains_key(&name) {
+            return Err(ApiError::invalid(format!("parameter {name:?} is given twice: once is enough")));
+        }
+        given.insert(name, value.into());
+    }
+    serde_json::from_value(given.into()).map_err(|e| ApiError::invalid(format!("the query: {e}")))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
 use super::changes::CHANGES;
+use super::hooks;
 use super::reads::READS;
 
 /// The keys of pages. Those of the API are in its description.
@@ -32,6 +33,10 @@ static KEYS: LazyLock<KeysByPath> = LazyLock::new(|| {
 
 /// Refuses a request with a query key that its address does not know.
 pub(super) async fn known(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    // The keys of a webhook are the parameters of its run, and are checked there.
+    if hooks::is_hook(&request) {
+        return next.run(request).await;
+    }
     let path = path.as_ref().map_or("", MatchedPath::as_str);
     let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let known = keys(method, path);

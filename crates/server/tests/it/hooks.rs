@@ -96,7 +96,7 @@ fn a_sender_runs_the_job_of_its_token_whatever_it_sends() {
         hooked.node.ok(&["run", "wait", &run]);
     }
     assert_eq!(hooked.post(&in_path, "", &vec![b'x'; (64 << 10) + 1]).0, 413);
-    assert_eq!(hooked.post(&format!("{in_path}?node=a"), "", b"").0, 400, "no key has an effect");
+    assert_eq!(hooked.post(&format!("{in_path}?node=a"), "", b"").0, 400, "it is no parameter");
     assert_eq!(hooked.post(&in_path, "Host: elsewhere.example", b"").0, 400);
     let log = hooked.node.json(&["audit", "--who", "token:ci-hook"]);
     let runs: Vec<&Value> =
@@ -106,6 +106,35 @@ fn a_sender_runs_the_job_of_its_token_whatever_it_sends() {
     let row = || hooked.node.json(&["token", "list"])[0].clone();
     until("its use is noted", || row()["last_used"].is_string().then_some(()));
     assert_eq!((&row()["trigger"], &row()["roles"]), (&json!("blue/j"), &json!([])));
+}
+
+#[test]
+fn query_keys_are_parameters_of_the_run() {
+    let hooked = HookedJobs::new();
+    let job = r#"
+[[job]]
+name = "blue/j"
+command = ["/bin/sh", "-c", "echo $day"]
+parameters = { day = { type = "date", default = "2026-01-01" } }
+"#;
+    assert!(hooked.node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    let path = format!("/api/v1/hooks/{}", hooked.token("t"));
+    for (query, said) in [("", "2026-01-01"), ("?day=2026-01-31", "2026-01-31")] {
+        let (status, answer) = hooked.post(&format!("{path}{query}"), "", b"{}");
+        assert_eq!(status, 200, "{answer}");
+        let run = answer["run"].as_str().expect("a run");
+        hooked.node.ok(&["run", "wait", run]);
+        assert_eq!(hooked.node.ok(&["run", "logs", run]).trim(), said);
+    }
+    for (query, why) in [
+        ("?day=tomorrow", "day"),
+        ("?dai=2026-01-31", "did you mean \"day\""),
+        ("?day=2026-01-31&day=2026-01-31", "given twice"),
+    ] {
+        let (status, answer) = hooked.post(&format!("{path}{query}"), "", b"{}");
+        assert_eq!(status, 400, "{answer}");
+        assert!(answer["detail"].as_str().is_some_and(|detail| detail.contains(why)), "{answer}");
+    }
 }
 
 #[test]

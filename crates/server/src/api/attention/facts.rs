@@ -267,6 +267,7 @@ mod tests {
             ended: state.is_end().then_some(Wall(at + 5)),
             from: Wall(at),
             output: 0,
+            parameters: Default::default(),
             run,
         }
     }

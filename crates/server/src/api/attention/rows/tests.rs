@@ -129,6 +129,7 @@ fn running(run: &str, attempt: u32, started: i64) -> RunRecord {
         ended: None,
         from: Wall(started),
         output: 0,
+        parameters: Default::default(),
         run,
     }
 }
