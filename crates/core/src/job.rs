@@ -26,6 +26,7 @@ mod span_text;
 mod spec;
 mod switch_position;
 mod times;
+mod timing;
 mod valid;
 mod validation;
 mod variables;
@@ -61,6 +62,7 @@ pub use span_text::SpanText;
 pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
 pub use switch_position::SwitchPosition;
 pub use times::JobSchedule;
+pub use timing::{JobTiming, SpecTiming};
 pub use valid::{Job, JobError};
 pub use work::{CommandWork, FunctionWork, JobWork};
 

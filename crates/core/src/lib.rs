@@ -12,6 +12,7 @@ pub mod commit_kind;
 pub mod due;
 pub mod effect;
 pub mod eligibility;
+pub mod forecast;
 pub mod handoff;
 pub mod ids;
 pub mod input;

@@ -5,7 +5,7 @@
 //! `cron_fields` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
 //! between two moments and moves them by a jitter, `name_hash` decides how far, `notes` explains what is odd about a
 //! fire. `foreign` recognises what other programs write. `calendar_filter` leaves out the fires that a job's calendars
-//! exclude; `edit` compares two schedules.
+//! exclude; `edit` compares two schedules; `fire_count` counts fires.
 
 mod bounds;
 mod calendar_filter;
@@ -15,6 +15,7 @@ mod doubts;
 mod edit;
 mod error;
 mod field;
+mod fire_count;
 mod foreign;
 mod name_hash;
 mod named;
@@ -26,9 +27,11 @@ mod tests;
 mod zone;
 
 pub use calendar_filter::CalendarFilter;
-pub use edit::{EditEffect, ScheduleEdit};
+pub use edit::{EditEffect, EditLimits, ScheduleEdit};
 pub(crate) use error::quote;
 pub use error::{ErrorSpan, ScheduleError};
+pub use fire_count::ForecastWindow;
+pub(crate) use fire_count::{CountBudget, MovableFire, SpreadName};
 use rule::ScheduleRule;
 pub use spec::ScheduleSpec;
 pub use zone::Dst;
@@ -55,17 +58,18 @@ const RECENT: Wall = Wall(1_735_689_600_000);
 /// When a job is due: rules, and the zone they are read in. Pure, so every node computes the same fires.
 ///
 /// A node keeps one for each job that it owns, so it holds no text and what few schedules have is behind pointers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Schedule {
-    zone: Zone,
+    // Schedules are sorted by what differs most.
     rules: ScheduleRules,
     bounds: Option<Arc<ScheduleBounds>>,
+    zone: Zone,
     /// The calendars that leave fires out.
     calendars: Option<Arc<CalendarFilter>>,
 }
 
 /// The rules of a schedule: one, as nearly always, or several.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ScheduleRules {
     One(ScheduleRule),
     Many(Arc<[ScheduleRule]>),

@@ -38,6 +38,7 @@ mod permits;
 mod sharded;
 mod sharded_index;
 mod sorted_names;
+mod timing;
 mod unschedulable;
 
 pub use absorb::ViewChanges;

@@ -42,7 +42,7 @@ impl SearchBudget {
 }
 
 /// The local times that a calendar holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalTimes {
     /// In seconds since Monday, 00:00.
     weekly: Intervals,

@@ -7,7 +7,7 @@ use core::mem::take;
 
 use super::{JobFile, JobParts, MisfireSettings};
 use crate::due::CatchUpSpread;
-use crate::ids::{CalendarName, WrittenName};
+use crate::ids::{CalendarName, JobName, WrittenName};
 use crate::schedule::{CalendarFilter, Dst, Schedule, ScheduleError, ScheduleSpec};
 
 /// When a job is due, as it was written.
@@ -15,7 +15,7 @@ use crate::schedule::{CalendarFilter, Dst, Schedule, ScheduleError, ScheduleSpec
 /// It stays a text. The registry keeps the spelling, so a parsed [`Schedule`] would be held beside the text, and a rule that
 /// decodes a job for its other parts would parse cron rules and a time zone each time. The view keeps the schedule of a job
 /// parsed where it fires it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobSchedule {
     /// The rules, one a line.
     pub rules: String,
@@ -54,6 +54,16 @@ impl JobSchedule {
         }))
     }
 
+    /// The schedule of the job of this name, parsed, without calendars.
+    ///
+    /// # Errors
+    /// A newer version wrote a text that this one cannot read.
+    pub fn parse(&self, name: &JobName) -> Result<Schedule, ScheduleError> {
+        let Self { rules: text, timezone, dst, start_at, end_at, jitter, .. } = self;
+        let name = name.as_str();
+        Schedule::read(&ScheduleSpec { text, timezone, name, dst: *dst, start_at, end_at, jitter })
+    }
+
     /// Writes the schedule into a declaration.
     pub(super) fn write(&self, file: &mut JobFile) {
         let Self { rules, timezone, dst, start_at, end_at, jitter, exclude_calendars, require_calendars } =
@@ -70,7 +80,7 @@ impl JobSchedule {
 }
 
 /// The names of calendars, as [`JobFile::resolve`] left them.
-fn names(written: Vec<WrittenName<CalendarName>>) -> Vec<CalendarName> {
+pub(super) fn names(written: Vec<WrittenName<CalendarName>>) -> Vec<CalendarName> {
     written.into_iter().map(WrittenName::into_name).collect()
 }
 
@@ -80,11 +90,7 @@ impl JobParts {
     /// # Errors
     /// A newer version wrote a text that this one cannot read.
     pub fn schedule(&self) -> Result<Option<Schedule>, ScheduleError> {
-        let Some(schedule) = &self.schedule else { return Ok(None) };
-        let JobSchedule { rules, timezone, dst, start_at, end_at, jitter, .. } = schedule;
-        let name = self.name.as_str();
-        Schedule::read(&ScheduleSpec { text: rules, timezone, name, dst: *dst, start_at, end_at, jitter })
-            .map(Some)
+        self.schedule.as_ref().map(|schedule| schedule.parse(&self.name)).transpose()
     }
 
     /// When it is due under these calendars, which are those that it names; `None` for a job that runs only when

@@ -12,7 +12,7 @@ use crate::time::{Millis, SpanLimits, Wall};
 const JITTER_MAX: Millis = Millis::secs(86_400);
 
 /// Moments between which fires lie, and a jitter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ScheduleBounds {
     from: Wall,
     until: Wall,
@@ -76,8 +76,39 @@ impl ScheduleBounds {
 
     /// Where a named moment is moved: by whole seconds, never as far as the next one.
     fn moved(&self, due: Wall, spread: NameHash, next: Option<Wall>) -> Wall {
+        due + moved_by(spread, due, self.room(due, next))
+    }
+
+    /// The number of seconds that a named moment may be moved by, none among them. `next` is the next moment that is ruled.
+    fn room(&self, due: Wall, next: Option<Wall>) -> u64 {
         let room = (next.unwrap_or(self.until) - due).min(self.jitter);
-        due + Millis::secs((spread.of_moment(due) % (room.0 as u64).div_ceil(1000).max(1)) as i64)
+        (room.0 as u64).div_ceil(1000).max(1)
+    }
+
+    /// The first moment after `after` that is named, before it is moved, and the number of seconds that it may be moved by.
+    pub(super) fn unmoved(
+        &self,
+        after: Wall,
+        named: impl Fn(Wall) -> Option<Wall>,
+        ruled: impl Fn(Wall) -> Option<Wall>,
+    ) -> Option<(Wall, u64)> {
+        let due = named(after.max(self.before())).filter(|due| *due < self.until)?;
+        Some((due, self.room(due, ruled(due).filter(|due| *due < self.until))))
+    }
+
+    /// The longest way that a fire may be moved.
+    pub(super) fn jitter(&self) -> Millis {
+        self.jitter
+    }
+
+    /// The part of a span that lies between the bounds.
+    pub(super) fn clip(&self, (from, until): (Wall, Wall)) -> (Wall, Wall) {
+        (from.max(self.from), until.min(self.until))
+    }
+
+    /// The same bounds, which move fires as for a job without a name.
+    pub(super) fn nameless(&self) -> Self {
+        Self { spread: self.spread.map(|_| NameHash::of("")), ..self.clone() }
     }
 
     /// The named moment that was moved to `due`.
@@ -90,6 +121,11 @@ impl ScheduleBounds {
     pub(super) fn ends_before(&self, next: Option<Wall>) -> bool {
         self.until != Wall::MAX && next.is_some_and(|next| next >= self.until)
     }
+}
+
+/// How far the fire at `due` is moved, by a number of whole seconds less than `room`.
+pub(super) fn moved_by(spread: NameHash, due: Wall, room: u64) -> Millis {
+    Millis::secs((spread.of_moment(due) % room) as i64)
 }
 
 /// The last fire in `(after, until]` of those that `next` finds, by halving.

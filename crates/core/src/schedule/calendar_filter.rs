@@ -16,7 +16,7 @@ const EFFORT: u32 = 8_000;
 const ASKED: u32 = 8;
 
 /// The calendars that a job names, parsed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CalendarFilter {
     exclude: Vec<(CalendarName, Arc<LocalTimes>)>,
     require: Vec<(CalendarName, Arc<LocalTimes>)>,

@@ -17,7 +17,7 @@ const CYCLE: usize = 400;
 const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
 /// A cron rule as sets of numbers. Bit `n` of a field stands for the number `n`, weekdays count from Sunday = 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CronFields {
     pub(super) seconds: u64,
     pub(super) minutes: u64,
@@ -34,7 +34,7 @@ pub(super) struct CronFields {
 }
 
 /// The part of a cron rule that few have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct QuartzFields {
     /// Weekdays of the month's last seven days (`6L`).
     pub(super) last: u8,
@@ -51,7 +51,7 @@ pub(super) struct QuartzFields {
 }
 
 /// A set of years.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Years([u64; 3]);
 
 impl Years {

@@ -18,6 +18,23 @@ pub enum EditEffect {
     Repeats(Wall),
 }
 
+/// How much of an edit is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EditLimits {
+    /// The number of changed fires.
+    pub changes: usize,
+    /// The number of compared fires.
+    pub compared: usize,
+}
+
+impl EditLimits {
+    /// So many changed fires, and the usual number of compared ones.
+    #[must_use]
+    pub fn changes(changes: usize) -> Self {
+        Self { changes, compared: LOOKED_AT }
+    }
+}
+
 /// The effect of an edit, as far as it was computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleEdit {
@@ -34,11 +51,18 @@ impl ScheduleEdit {
     /// for a job that has none: missing, paused, disabled, or run only when triggered.
     #[must_use]
     pub fn of(old: Option<&Schedule>, new: Option<&Schedule>, now: Wall, most: usize) -> Self {
+        Self::within(old, new, now, EditLimits { changes: most, compared: LOOKED_AT })
+    }
+
+    /// Compares the fires after `now` within these limits.
+    #[must_use]
+    pub fn within(old: Option<&Schedule>, new: Option<&Schedule>, now: Wall, limits: EditLimits) -> Self {
         let after = |schedule: Option<&Schedule>, at| schedule.and_then(|schedule| schedule.next(at));
         let mut edit = Self::default();
         let (mut was, mut is) = (after(old, now), after(new, now));
-        for _ in 0..LOOKED_AT {
-            let Some(due) = was.into_iter().chain(is).min().filter(|_| edit.changes.len() < most) else {
+        for _ in 0..limits.compared {
+            let Some(due) = was.into_iter().chain(is).min().filter(|_| edit.changes.len() < limits.changes)
+            else {
                 break;
             };
             edit.until = Some(due);

@@ -3,7 +3,7 @@
 use crate::time::Wall;
 
 /// The hash of a job's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NameHash(u64);
 
 /// FNV-1a, 64 bits.
@@ -33,4 +33,10 @@ impl NameHash {
     pub(super) fn of_moment(self, due: Wall) -> u64 {
         mix(fold(fold(self.0, &[1]), &due.0.to_le_bytes()))
     }
+}
+
+/// Whether the rules in this text may mean something else for a job of another name: one of them has an `H`.
+pub(super) fn is_spread(rules: &str) -> bool {
+    let ends = |c: char| c.is_ascii_whitespace() || [',', ':'].contains(&c);
+    rules.split(ends).any(|part| part.starts_with(['H', 'h']))
 }

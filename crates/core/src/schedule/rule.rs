@@ -5,7 +5,7 @@ use super::zone::Dst;
 use crate::time::Wall;
 
 /// A rule: one line of the text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ScheduleRule {
     /// Local times of the zone's calendar.
     Cron(CronFields, Dst),

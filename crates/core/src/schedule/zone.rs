@@ -6,6 +6,7 @@
 use super::error::{ScheduleError, quote};
 use crate::steps::step;
 use alloc::format;
+use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -21,7 +22,7 @@ pub(super) const MAX_CHANGES: usize = 1000;
 const NEVER: i64 = i64::MAX / 4;
 
 /// What happens with a local time that a clock change skips or shows twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dst {
     /// A skipped local time does not happen, a repeated one happens when it is first shown.
@@ -40,6 +41,18 @@ pub enum Dst {
 /// An IANA time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Zone(TimeZone);
+
+impl PartialOrd for Zone {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Zone {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
 
 impl Hash for Zone {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -73,10 +73,20 @@ impl View {
     /// The calendars that a job names, parsed; `None` while one of them is missing.
     #[must_use]
     pub fn calendars_of(&self, job: &Job) -> Option<CalendarFilter> {
+        self.calendars_named(job.exclude_calendars(), job.require_calendars())
+    }
+
+    /// The calendars of these names, parsed; `None` while one of them is missing.
+    #[must_use]
+    pub fn calendars_named(
+        &self,
+        exclude: &[CalendarName],
+        require: &[CalendarName],
+    ) -> Option<CalendarFilter> {
         let list = |names: &[CalendarName]| -> Option<Vec<_>> {
             names.iter().map(|name| Some((name.clone(), self.times_of(name)?.clone()))).collect()
         };
-        Some(CalendarFilter::new(list(job.exclude_calendars())?, list(job.require_calendars())?))
+        Some(CalendarFilter::new(list(exclude)?, list(require)?))
     }
 
     /// Fires up to this moment are ignored: the last such change of the job, or of a calendar that it names.
@@ -86,7 +96,9 @@ impl View {
         changed.fold(spec.since, Wall::max)
     }
 
-    fn times_of(&self, name: &CalendarName) -> Option<&Arc<LocalTimes>> {
+    /// The times of a calendar, parsed; `None` while it is missing.
+    #[must_use]
+    pub fn times_of(&self, name: &CalendarName) -> Option<&Arc<LocalTimes>> {
         self.calendars.known.get(name)?.times.as_ref()
     }
 

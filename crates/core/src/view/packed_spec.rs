@@ -3,10 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use serde::de::DeserializeOwned;
+
 use super::known_entry::KnownEntry;
 use crate::ids::JobName;
 use crate::keys::Key;
-use crate::record::{SpecRecord, decode};
+use crate::record::decode;
 use crate::registry::{Guard, Revision, Value};
 
 /// What a living job's spec begins with: this, and then the job's name in quotation marks.
@@ -50,8 +52,9 @@ impl PackedSpec {
         self.known.guard(key)
     }
 
-    /// The record, decoded; `None` when it is absent or unreadable. `name` is the name of the job.
-    pub(super) fn record(&self, name: &JobName) -> Option<SpecRecord> {
+    /// The record, decoded, or what another type takes of it; `None` when it is absent or unreadable. `name` is the name of the
+    /// job.
+    pub(super) fn record<T: DeserializeOwned>(&self, name: &JobName) -> Option<T> {
         let rest = self.known.value.as_deref()?;
         if !self.packed {
             return decode(rest);
@@ -77,7 +80,7 @@ impl PackedSpec {
 mod tests {
     use super::*;
     use crate::job::{Job, JobFile, Spec, Work};
-    use crate::record::encode;
+    use crate::record::{SpecRecord, encode};
     use crate::time::Wall;
 
     fn job(name: &str) -> Job {
@@ -103,7 +106,10 @@ mod tests {
             let kept = PackedSpec::new(name, &KnownEntry::present(Some(&text), Revision(5)));
             assert_eq!((kept.record(name), kept.packed), (Some(live.clone()), false));
         }
-        assert_eq!(PackedSpec::new(&name, &KnownEntry::absent(Revision(9))).record(&name), None);
+        assert_eq!(
+            PackedSpec::new(&name, &KnownEntry::absent(Revision(9))).record::<SpecRecord>(&name),
+            None
+        );
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! What a forecast of 24 hours by minute costs with 100,000 jobs: to read their schedules in a view, to sort them, and to count.
+//!
+//! `cargo bench -p evenkeel-core --bench forecast`
+
+use evenkeel_core::forecast::{ForecastJob, ForecastJobs};
+use evenkeel_core::job::{Job, JobFile, Spec, Work};
+use evenkeel_core::keys;
+use evenkeel_core::record::{SpecRecord, encode};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
+use evenkeel_core::schedule::ForecastWindow;
+use evenkeel_core::time::{Mono, Wall};
+use evenkeel_core::view::View;
+use mimalloc::MiMalloc;
+
+/// The one that the binary has.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+const JOBS: usize = 100_000;
+/// 2026-11-22T00:00:00Z.
+const BEGIN: Wall = Wall(1_795_305_600_000);
+
+/// How the n-th job is declared.
+type ForecastCase = (&'static str, fn(usize, &mut JobFile));
+
+const CASES: &[ForecastCase] = &[
+    ("300 schedules", |n, job| {
+        let (minute, hour) = (n % 60, n / 60 % 5 * 4);
+        job.schedule = format!("{minute} {hour} * * *");
+    }),
+    ("mixed, 1 in 5 with H", |n, job| {
+        (job.schedule, job.timezone) = match n % 5 {
+            0 => ("H H * * *".into(), "Europe/Berlin".into()),
+            1 => (format!("{} {} * * *", n / 5 % 60, n / 300 % 24), "America/New_York".into()),
+            2 => (format!("*/{} * * * *", 5 + n / 5 % 20), "Europe/Berlin".into()),
+            3 => (format!("@every {}s", 30 + n / 5 % 300), String::new()),
+            _ => ("0 9-17 * * 1-5".into(), "Asia/Tokyo".into()),
+        };
+    }),
+    ("H H * * *", |_, job| job.schedule = "H H * * *".into()),
+    ("H H H * * ?", |_, job| job.schedule = "H H H * * ?".into()),
+    ("H/5 * * * *", |_, job| job.schedule = "H/5 * * * *".into()),
+    ("every second", |_, job| job.schedule = "* * * * * *".into()),
+    ("@hourly, jitter 10m", |_, job| (job.schedule, job.jitter) = ("@hourly".into(), "10m".into())),
+    ("*/5, jitter 5m", |_, job| (job.schedule, job.jitter) = ("*/5 * * * *".into(), "5m".into())),
+];
+
+/// How long this thread has run, in milliseconds: on a busy machine it says more than the time that has passed.
+fn ran() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = ran();
+    let done = work();
+    (done, ran() - start)
+}
+
+fn view(declare: fn(usize, &mut JobFile)) -> View {
+    let change = |n: usize| {
+        let name: evenkeel_core::ids::JobName = format!("job-{n:06}").parse().expect("a name");
+        let argv = ["/usr/bin/report", "--daily", "--to", "ops@example.org"].map(str::to_owned);
+        let mut file = JobFile::new(name.clone(), "@daily", Work::Command(argv.into()));
+        declare(n, &mut file);
+        let job = Job::parse(file).expect("a job");
+        let value = encode(&SpecRecord::Live(Box::new(Spec::new(job, 1, Wall(0)))));
+        let entry = Entry { value, revision: Revision(1), born: Revision(1), owner: None };
+        Change { key: keys::spec(&name), entry: Some(entry), revision: Revision(1) }
+    };
+    let mut view = View::new("a".parse().expect("a name"));
+    let batch = ChangeBatch { changes: (0..JOBS).map(change).collect(), revision: Revision(1) };
+    view.list(Mono(0), &batch);
+    view
+}
+
+/// Sorts all jobs as a node does, page by page.
+fn read(view: &View) -> ForecastJobs {
+    let mut jobs = ForecastJobs::default();
+    let mut last = None;
+    loop {
+        let mut name = None;
+        for job in view.page(last.as_ref(), 300) {
+            name = Some(job.name().clone());
+            let Some(schedule) = job.timing().and_then(|timing| timing.job.into_schedule()) else { continue };
+            let calendars = view.calendars_named(&schedule.exclude_calendars, &schedule.require_calendars);
+            jobs.add(ForecastJob { name: job.name().clone(), schedule, calendars, runs: 1 });
+        }
+        if name.is_none() {
+            return jobs;
+        }
+        last = name;
+    }
+}
+
+fn main() {
+    println!("{:>22} {:>10} {:>9} {:>9} {:>12}", "jobs", "version ms", "read ms", "count ms", "fires");
+    for (name, declare) in CASES {
+        let view = view(*declare);
+        let (_, version) = timed(|| view.timing_version());
+        let (jobs, reads) = timed(|| read(&view));
+        let (forecast, counts) = timed(|| jobs.forecast(&ForecastWindow::new(BEGIN, 1, 1_440)));
+        let fires: u64 = forecast.fires.iter().sum();
+        let uncounted = forecast.uncounted;
+        println!(
+            "{name:>22} {version:>10.2} {reads:>9.1} {counts:>9.1} {fires:>12}  {uncounted} jobs not counted"
+        );
+    }
+}
