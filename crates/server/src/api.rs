@@ -28,6 +28,7 @@ mod explain;
 mod fanout;
 mod fires;
 mod follow;
+mod forecast;
 mod forwarded;
 mod guesses;
 mod headers;
@@ -50,6 +51,7 @@ pub(crate) mod openapi;
 pub(crate) mod output;
 mod parameters;
 mod passwords;
+mod plan;
 mod precondition;
 mod preview;
 mod principals;
@@ -97,6 +99,7 @@ use error::wrong_method;
 pub(crate) use error::{ApiError, PROBLEM, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use login::link_path;
+pub(crate) use plan::PlanLimiter;
 pub(crate) use search::SearchLimiter;
 
 /// The router of every route that is served.

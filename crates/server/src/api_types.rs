@@ -10,9 +10,11 @@ pub(crate) mod declared;
 mod events;
 mod explain;
 mod fires;
+mod forecast;
 mod health;
 mod namespaces;
 mod node;
+mod plan;
 mod principals;
 mod secrets;
 mod shards;
@@ -44,11 +46,13 @@ pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{ExplanationRow, ExplanationStep};
 pub(crate) use fires::FireRow;
+pub(crate) use forecast::{ForecastAnswer, ForecastPeakRow, ForecastStep, QuietStepRow};
 pub(crate) use health::{ClusterHealth, HealthReason, HealthVerdict, NodeHealthRow, NodeMeasures};
 #[cfg(test)]
 pub(crate) use health::{LeaseHealth, TimeSummary};
 pub(crate) use namespaces::{NamespacePage, NamespaceRow};
 pub(crate) use node::NodeRow;
+pub(crate) use plan::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
 pub(crate) use principals::{CallerRow, TokenRow, UserRow};
 pub(crate) use secrets::{SecretPage, SecretRow};
 pub(crate) use shards::{

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::{AccessPolicy, App, DenialLog, SearchLimiter, router};
+use crate::api::{AccessPolicy, App, DenialLog, PlanLimiter, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
 use crate::key::KeyFile;
 use crate::listen::{ListenSecurity, Listeners, LocalSocket};
@@ -126,9 +126,11 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         http_metrics: Arc::default(),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
+        plans: PlanLimiter::new(),
         handle: handle.clone(),
         joins: Arc::default(),
         declared: Arc::default(),
+        forecasts: Arc::default(),
         notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
         ending: ending.clone(),

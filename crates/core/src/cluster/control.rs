@@ -6,6 +6,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::String;
 
 use crate::commit_kind::CommitKind;
 use crate::eligibility;
@@ -220,15 +221,22 @@ fn declare(ctx: &RuleContext<'_>, job: &Job, writes: &mut NamespaceWrites) -> It
     ItemDecision::Commit(kind, txn)
 }
 
-/// A job keeps its placement for its whole life, since its runs would have no owner during a change. `sharded` and
-/// `broadcast` are interchangeable: both have shards, which a reshard assigns anew.
-fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<alloc::string::String> {
-    let both_sharded = |old: &Spec| old.job.placement.is_sharded() && job.placement.is_sharded();
-    if old.is_some_and(|old| old.job.placement.kind() != job.placement.kind() && !both_sharded(old)) {
-        return Some(format!(
+/// Why a job cannot become another one. A job keeps its placement for its whole life, since its runs would have no owner during a
+/// change. `sharded` and `broadcast` are interchangeable: both have shards, which a reshard assigns anew.
+#[must_use]
+pub fn fixed_placement(old: &Job, new: &Job) -> Option<String> {
+    let both_sharded = old.placement.is_sharded() && new.placement.is_sharded();
+    (old.placement.kind() != new.placement.kind() && !both_sharded).then(|| {
+        format!(
             "job {}: its placement is fixed: delete the job and create it again, or give it another name",
-            job.name
-        ));
+            new.name
+        )
+    })
+}
+
+fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<String> {
+    if let Some(text) = old.and_then(|old| fixed_placement(&old.job, job)) {
+        return Some(text);
     }
     let known = known.filter(|_| old.is_none())?;
     let shards = known.sharding().is_some_and(|sharding| !sharding.run_states.is_empty());

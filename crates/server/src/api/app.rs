@@ -11,8 +11,10 @@ use super::access_policy::AccessPolicy;
 use super::console_feed::LiveFeeds;
 use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
+use super::forecast::ForecastCache;
 use super::http_metrics::HttpMetrics;
 use super::join_tokens::JoinTokens;
+use super::plan::PlanLimiter;
 use super::search::SearchLimiter;
 use crate::listen::TlsMode;
 use crate::oidc::OidcProvider;
@@ -45,6 +47,10 @@ pub(crate) struct App {
     pub(crate) declared: Arc<ValidTexts>,
     /// The notifiers of this node that jobs may use.
     pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
+    /// The latest forecasts of fires.
+    pub(crate) forecasts: Arc<ForecastCache>,
+    /// The limit of concurrent plans.
+    pub(crate) plans: PlanLimiter,
     /// The limit of concurrent searches through output.
     pub(crate) searches: SearchLimiter,
     /// Takes requests to upgrade this node.

@@ -266,7 +266,7 @@ fn pointed(app: &App, mut response: Response) -> Response {
 async fn whole(access: &AccessPolicy, request: Request) -> Result<Request, ApiError> {
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let max = match path {
-        Some("/api/v1/jobs/apply") => APPLY_BYTES_MAX,
+        Some("/api/v1/jobs/apply" | "/api/v1/plan") => APPLY_BYTES_MAX,
         _ if hooks::is_hook(&request) => hooks::BODY_BYTES_MAX,
         _ => BODY_BYTES_MAX,
     };

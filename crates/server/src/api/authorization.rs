@@ -15,8 +15,7 @@ use super::changes::CHANGES;
 use super::demand::{Demand, Scope, lacking, on_job, on_run, within};
 use super::error::{ROLE, wrong_method};
 use super::known_caller::KnownCaller;
-use super::reads::READS;
-use super::{ApiError, App};
+use super::{ApiError, App, reads};
 
 /// Refuses a request whose caller lacks the role that the address demands.
 pub(super) async fn authorized(
@@ -50,8 +49,8 @@ pub(super) async fn authorized(
 
 /// What an address demands; `None` for one that is not in the table.
 fn demand(method: &Method, path: &str, verb: Option<&str>) -> Option<Demand> {
-    if [Method::GET, Method::HEAD].contains(method) {
-        return READS.iter().find(|read| read.path == path).map(|read| read.demand);
+    if let Some(read) = reads::find(method, path) {
+        return Some(read.demand);
     }
     let change = CHANGES.iter().find(|change| change.method == *method && change.path == path)?;
     // An operator may drain a node; its program is the cluster's.

@@ -23,7 +23,7 @@ use super::known_caller::KnownCaller;
 use super::route_docs::{RouteDocs, does};
 use super::{
     ApiError, App, bulk, calendars, hooks, idempotency, jobs, join, login, namespaces, nodes, precondition,
-    runs, secrets, settings, shards, tokens, unsealed, users, versions,
+    reads, runs, secrets, settings, shards, tokens, unsealed, users, versions,
 };
 use crate::api_types::{
     ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
@@ -360,11 +360,11 @@ pub(super) async fn noted(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if is_question(request.method()) {
-        return next.run(request).await;
-    }
     let method = request.method().clone();
     let path = path.as_ref().map_or("", MatchedPath::as_str);
+    if is_question(&method) || reads::find(&method, path).is_some() {
+        return next.run(request).await;
+    }
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // A change that would not be recorded is refused, even if a handler for it exists.
     let Some(known) = known else { return super::error::wrong_method().await.into_response() };

@@ -51,7 +51,8 @@ pub(crate) fn document() -> Value {
         path[method] = operation;
     };
     for read in READS {
-        add("get", read.path, make.operation("get", read.path, read.demand, read.docs, &[]));
+        let method = read.method.as_str().to_ascii_lowercase();
+        add(&method, read.path, make.operation(&method, read.path, read.demand, read.docs, &[]));
     }
     for (path, docs) in health::PROBES {
         add("get", path, make.probe(path, docs));

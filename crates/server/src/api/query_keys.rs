@@ -23,7 +23,7 @@ type KeysByPath = BTreeMap<&'static str, Vec<(Method, Vec<String>)>>;
 /// The keys of the addresses of the API, by path and method.
 static KEYS: LazyLock<KeysByPath> = LazyLock::new(|| {
     let mut keys = KeysByPath::new();
-    let reads = READS.iter().map(|read| (Method::GET, read.path, read.docs));
+    let reads = READS.iter().map(|read| (read.method.clone(), read.path, read.docs));
     let changes = CHANGES.iter().map(|change| (change.method.clone(), change.path, change.docs));
     for (method, path, docs) in reads.chain(changes) {
         keys.entry(path).or_default().push((method, docs.query_keys()));

@@ -1,26 +1,30 @@
 //! Every question that the API answers, with its handler and what it demands of the caller.
 
 use axum::Router;
-use axum::routing::{MethodRouter, get};
+use axum::http::Method;
+use axum::routing::{MethodRouter, get, post};
 use evenkeel_core::principal::Role;
 
 use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
-    App, attention, audit, calendars, cluster, cluster_health, events, explain, http_metrics, jobs, live,
-    namespaces, nodes, preview, run_list, runs, search, secrets, settings, shards, tokens, unsealed, users,
-    versions,
+    App, attention, audit, calendars, cluster, cluster_health, events, explain, forecast, http_metrics, jobs,
+    live, namespaces, nodes, plan, preview, run_list, runs, search, secrets, settings, shards, tokens,
+    unsealed, users, versions,
 };
 use crate::api_types::{
     AttentionPage, AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, ClusterHealth,
-    EventPage, ExplanationRow, JobDetail, JobPage, JobVersionDetail, JobVersionPage, LoadPage, NamespacePage,
-    NamespaceRow, NextFires, NodePage, RunDetail, RunPage, RunningRow, SecretPage, ServiceRow, SettingsRow,
-    ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
+    EventPage, ExplanationRow, ForecastAnswer, JobDetail, JobPage, JobVersionDetail, JobVersionPage,
+    LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, PlanAnswer, RunDetail, RunPage, RunningRow,
+    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage,
+    UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
 #[derive(Debug)]
 pub(crate) struct ApiRead {
+    /// The HTTP method: `POST` for a question that does not fit in an address.
+    pub(crate) method: Method,
     /// The path.
     pub(crate) path: &'static str,
     /// What it demands of the caller.
@@ -37,7 +41,12 @@ const fn read(path: &'static str, scope: Scope, handler: ReadHandler, docs: Rout
 }
 
 const fn read_as(path: &'static str, demand: Demand, handler: ReadHandler, docs: RouteDocs) -> ApiRead {
-    ApiRead { path, demand, handler, docs }
+    ApiRead { method: Method::GET, path, demand, handler, docs }
+}
+
+/// A question with a body. It changes nothing, so the audit log has none.
+const fn ask(path: &'static str, scope: Scope, handler: ReadHandler, docs: RouteDocs) -> ApiRead {
+    ApiRead { method: Method::POST, path, demand: Demand::new(Role::Viewer, scope), handler, docs }
 }
 
 /// The media type of output.
@@ -103,6 +112,24 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Lists the fires that a job with this schedule would have")
             .query::<preview::PreviewQuery>()
             .answers::<NextFires>(),
+    ),
+    ask(
+        "/api/v1/plan",
+        Scope::Body,
+        || post(plan::plan),
+        does(
+            "Says what declarations of jobs and calendars would change, and which fires, and changes nothing",
+        )
+        .body::<plan::PlanBody>()
+        .answers::<PlanAnswer>(),
+    ),
+    read(
+        "/api/v1/forecast",
+        Scope::List,
+        || get(forecast::forecast),
+        does("Counts the fires of all jobs that are due in the next hours, by minute or by hour")
+            .query::<forecast::ForecastQuery>()
+            .answers::<ForecastAnswer>(),
     ),
     read(
         "/api/v1/namespaces",
@@ -274,6 +301,12 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Lists entries that no node of the cluster wrote").answers::<UnsealedPage>(),
     ),
 ];
+
+/// The question at this path, by this method.
+pub(super) fn find(method: &Method, path: &str) -> Option<&'static ApiRead> {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    READS.iter().find(|read| read.method == *method && read.path == path)
+}
 
 /// Adds the routes of all questions to a router.
 pub(super) fn add_routes(router: Router<App>) -> Router<App> {

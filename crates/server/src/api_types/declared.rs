@@ -12,6 +12,11 @@ pub(crate) fn jobs(make: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": job(make) })
 }
 
+/// The schema of a list of calendars.
+pub(crate) fn calendars(make: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": calendar(make) })
+}
+
 /// The schema of a calendar.
 pub(crate) fn calendar(_: &mut SchemaGenerator) -> Schema {
     reference("Calendar")

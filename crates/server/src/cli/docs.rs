@@ -80,7 +80,7 @@ fn roles() -> String {
          role is refused (403). An operator or author of jobs with certain labels is a viewer of all else in the namespace. [Security](security.md) describes users, tokens and sessions.\n\n\
          | request | role | where |\n|---|---|---|\n",
     );
-    let reads = READS.iter().map(|read| ("GET".to_owned(), read.path, read.demand));
+    let reads = READS.iter().map(|read| (read.method.to_string(), read.path, read.demand));
     let changes = CHANGES.iter().map(|change| (change.method.to_string(), change.path, change.demand));
     for (method, path, Demand { role, scope }) in reads.chain(changes) {
         let name = match scope {

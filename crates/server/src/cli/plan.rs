@@ -1,62 +1,24 @@
-//! `--plan`: shows which fires a change of jobs or calendars would add, drop or repeat, and sends no change.
+//! `--plan`: shows what a change of jobs or calendars would do, field by field and fire by fire, and sends no change.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use evenkeel_core::calendar::Calendar;
-use evenkeel_core::ids::CalendarName;
-use evenkeel_core::job::{Job, SwitchPosition};
-use evenkeel_core::schedule::{CalendarFilter, EditEffect, Schedule, ScheduleEdit};
-use evenkeel_core::time::Wall;
 use jiff::tz::TimeZone;
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::api_types::{CalendarDetail, JobDetail, SwitchRow, moment};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::api_types::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
+use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
-use crate::files::Declarations;
+use crate::files::{Declarations, EncodedJobs};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
-/// The maximum number of changed fires shown for a job.
-const SHOWN: usize = 10;
-
-/// The planned change of a job.
-#[derive(Debug, Serialize)]
-struct JobPlan {
-    name: String,
-    /// `created`, `updated`, `unchanged`, `resumed`, `enabled`; or `calendar` for a job that uses a changed calendar.
-    becomes: &'static str,
-    /// The fields that would change.
-    fields: Vec<String>,
-    /// The fires that would change.
-    changes: Vec<FireChange>,
-    /// Whether there may be more of them.
-    more: bool,
-    /// The number of unchanged fires, up to `until`.
-    kept: usize,
-    until: Option<String>,
-    /// The operators' switches that the change keeps.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    switches: Vec<SwitchRow>,
-    /// The operators' switches that the change ends.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ended: Vec<SwitchRow>,
-    /// Further notes.
-    notes: Vec<String>,
-}
-
-/// A fire that would be added or dropped.
-#[derive(Debug, Serialize)]
-struct FireChange {
-    due: String,
-    /// `added`, `dropped` or `repeats`.
-    fate: &'static str,
-    /// The past fire that it repeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    of: Option<String>,
-}
+/// The maximum number of jobs, and of their bytes, in one request.
+const JOBS_MAX: usize = 20_000;
+const BYTES_MAX: usize = 8 << 20;
+/// The maximum length of a value that is shown, in characters.
+const VALUE_MAX: usize = 100;
+/// How many refusals are shown.
+const REFUSED_MAX: usize = 20;
 
 /// A change of a job that can be previewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,28 +32,26 @@ pub(super) enum PlannableChange {
 /// Shows the effect of applying a file.
 ///
 /// # Errors
-/// No node answers, or the file does not match what is declared already.
+/// No node answers, or something in the file would be refused.
 pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), CliError> {
-    let mut writer = Preview::open(reach)?;
-    let mut changed = BTreeSet::new();
-    for calendar in &declared.calendars {
-        let old = writer.calendar(&calendar.name)?;
-        if old.as_ref().is_some_and(|old| old.calendar != *calendar) {
-            changed.extend(old.map(|old| old.jobs).unwrap_or_default());
-        }
+    let client = reach.client()?;
+    let calendars = json!(declared.calendars);
+    let mut answers: Vec<PlanAnswer> = Vec::new();
+    if declared.jobs.is_empty() {
+        answers.push(client.post("/plan", &json!({ "calendars": calendars }))?);
     }
-    writer.coming = declared.calendars.iter().map(|it| (it.name.clone(), it.clone())).collect();
-    let mut plans = Vec::new();
-    for job in &declared.jobs {
-        changed.remove(job.name.as_str());
-        plans.push(writer.apply(job)?);
+    // Each part has all calendars, since its jobs may use them.
+    for body in EncodedJobs::of(&declared.jobs)?.bodies(JOBS_MAX, BYTES_MAX) {
+        answers.push(client.post_json("/plan", &with_calendars(body, &calendars))?);
     }
-    for name in changed {
-        let Some(found) = writer.job(&name)? else { continue };
-        let plan = writer.compare(Some(&found), &found.job, "calendar")?;
-        plans.push(plan);
-    }
-    show(&plans, reach)
+    show(joined(answers), reach)
+}
+
+/// The body of jobs with calendars in it.
+fn with_calendars(mut body: Vec<u8>, calendars: &Value) -> Vec<u8> {
+    body.pop();
+    body.extend_from_slice(format!(",\"calendars\":{calendars}}}").as_bytes());
+    body
 }
 
 /// Shows the effect of resuming or enabling a job.
@@ -99,252 +59,88 @@ pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), C
 /// # Errors
 /// No node answers, or there is no such job.
 pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Result<(), CliError> {
-    let mut writer = Preview::open(reach)?;
-    let found: JobDetail = writer.client.get(&format!("/jobs/{}", escape(name)))?;
-    let mut turned = JobDetail { job: current_job(&found), ..found.clone() };
-    let becomes = match turn {
-        PlannableChange::Resumed => {
-            turned.paused = false;
-            "resumed"
-        }
-        PlannableChange::Enabled => {
-            turned.job = turned.job.with_enabled(SwitchPosition::On);
-            "enabled"
-        }
+    let key = match turn {
+        PlannableChange::Resumed => "resume",
+        PlannableChange::Enabled => "enable",
     };
-    let (old, new) = (
-        writer.fires(&current_job(&found), found.paused, false)?,
-        writer.fires(&turned.job, turned.paused, false)?,
-    );
-    let mut plan = writer.plan(name, becomes, (old.as_ref(), new.as_ref()));
-    if old.is_none() && new.is_some() {
-        plan.notes.push("what was due before is not made up".to_owned());
-    }
-    if new.is_none() {
-        plan.notes.push(silent(&turned.job, turned.paused));
-    }
-    show(&[plan], reach)
+    show(reach.client()?.post("/plan", &json!({ key: [name] }))?, reach)
 }
 
-/// The present declarations, as far as fetched, and the planned ones.
-struct Preview {
-    client: ApiClient,
-    now: Wall,
-    standing: BTreeMap<CalendarName, Option<CalendarDetail>>,
-    coming: BTreeMap<CalendarName, Calendar>,
-}
-
-impl Preview {
-    fn open(reach: &ConnectArgs) -> Result<Self, CliError> {
-        let client = reach.client()?;
-        Ok(Self { client, now: zones::now(), standing: BTreeMap::new(), coming: BTreeMap::new() })
-    }
-
-    fn job(&self, name: &str) -> Result<Option<JobDetail>, CliError> {
-        found(self.client.get(&format!("/jobs/{}", escape(name))))
-    }
-
-    fn calendar(&mut self, name: &CalendarName) -> Result<Option<CalendarDetail>, CliError> {
-        if let Some(known) = self.standing.get(name) {
-            return Ok(known.clone());
-        }
-        let asked = found(self.client.get(&format!("/calendars/{}", escape(name.as_str()))))?;
-        self.standing.insert(name.clone(), asked.clone());
-        Ok(asked)
-    }
-
-    fn apply(&mut self, job: &Job) -> Result<JobPlan, CliError> {
-        let found = self.job(job.name.as_str())?;
-        let becomes = match &found {
-            None => "created",
-            Some(found) if found.job == *job => "unchanged",
-            Some(_) => "updated",
-        };
-        self.compare(found.as_ref(), job, becomes)
-    }
-
-    fn compare(
-        &mut self,
-        found: Option<&JobDetail>,
-        job: &Job,
-        becomes: &'static str,
-    ) -> Result<JobPlan, CliError> {
-        let paused = found.is_some_and(|found| found.paused);
-        let old = match found {
-            Some(found) => self.fires(&current_job(found), paused, false)?,
-            None => None,
-        };
-        // An operator's switch stays, unless the file changes that field.
-        let (job, declared) = (&planned_job(found, job), job);
-        let new = self.fires(job, paused, true)?;
-        let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
-        if let Some(found) = found {
-            plan.fields = fields(&found.job, declared);
-            (plan.ended, plan.switches) = ended_and_left(found, declared);
-        }
-        if new.is_none() {
-            plan.notes.push(silent(job, paused));
-        }
-        // A node compares the text of the schedule: another text of the same fires is a change.
-        let is_rewritten = found.is_some_and(|found| current_job(found).schedule != job.schedule);
-        if old.is_some() && (old != new || is_rewritten) {
-            plan.notes.push("what is late by then and has not run is given up".to_owned());
-        }
-        Ok(plan)
-    }
-
-    fn plan(
-        &self,
-        name: &str,
-        becomes: &'static str,
-        (old, new): (Option<&Schedule>, Option<&Schedule>),
-    ) -> JobPlan {
-        let edit = ScheduleEdit::of(old, new, self.now, SHOWN);
-        let changed = |(due, fate): &(Wall, EditEffect)| FireChange {
-            due: moment(*due),
-            fate: match fate {
-                EditEffect::Added => "added",
-                EditEffect::Dropped => "dropped",
-                EditEffect::Repeats(_) => "repeats",
-            },
-            of: if let EditEffect::Repeats(past) = fate { Some(moment(*past)) } else { None },
-        };
-        JobPlan {
-            name: name.to_owned(),
-            becomes,
-            fields: Vec::new(),
-            more: edit.changes.len() == SHOWN,
-            changes: edit.changes.iter().map(changed).collect(),
-            kept: edit.kept,
-            until: edit.until.map(moment),
-            switches: Vec::new(),
-            ended: Vec::new(),
-            notes: match old.into_iter().chain(new).any(Schedule::follows_runs) {
-                true => {
-                    vec!["`@after` counts from the end of each run: shown as if runs took no time".to_owned()]
-                }
-                false => Vec::new(),
-            },
+/// One plan of the plans of all parts of a file. A job of one part may use a calendar, so that another part has it, too.
+fn joined(answers: Vec<PlanAnswer>) -> PlanAnswer {
+    let rows = || answers.iter().flat_map(|answer| &answer.jobs);
+    let declared = |row: &&PlanRow| row.becomes != PlanEffect::Calendar;
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut all =
+        PlanAnswer { elsewhere: answers.first().map_or(0, |first| first.elsewhere), ..PlanAnswer::default() };
+    for row in rows().filter(declared).chain(rows().filter(|row| !declared(row))) {
+        if seen.insert(&row.name) {
+            all.push(row.clone());
         }
     }
-
-    /// A declaration's schedule, with the present or the planned calendars; `None` if it has only manual runs.
-    fn fires(&mut self, job: &Job, paused: bool, coming: bool) -> Result<Option<Schedule>, CliError> {
-        let mut list = |names: &[CalendarName]| -> Result<Option<Vec<_>>, CliError> {
-            let mut read = Vec::new();
-            for name in names {
-                let found = match self.coming.get(name).filter(|_| coming) {
-                    Some(calendar) => Some(calendar.clone()),
-                    None => self.calendar(name)?.map(|found| found.calendar),
-                };
-                let Some(calendar) = found else {
-                    // Without one of its calendars a present job never fires, and a new one is refused.
-                    return if coming { Err(missing(job, name)) } else { Ok(None) };
-                };
-                let times = calendar.read().map_err(|e| CliError::invalid(e.to_string()))?;
-                read.push((name.clone(), Arc::new(times)));
-            }
-            Ok(Some(read))
-        };
-        let (Some(except), Some(only)) = (list(job.exclude_calendars())?, list(job.require_calendars())?)
-        else {
-            return Ok(None);
-        };
-        let schedule = job.schedule_with_calendars(Some(&CalendarFilter::new(except, only)));
-        Ok(schedule.filter(|_| job.enabled && !paused))
+    for refusal in answers.iter().flat_map(|answer| &answer.refused) {
+        if !all.refused.contains(refusal) {
+            all.refused.push(refusal.clone());
+        }
     }
+    all
 }
 
-fn missing(job: &Job, name: &CalendarName) -> CliError {
-    CliError::new(
-        ExitKind::Conflict,
-        format!("job {}: there is no calendar {name}: declare it in the same file or first", job.name),
-    )
-}
-
-/// Why a job would not fire by its schedule.
-fn silent(job: &Job, paused: bool) -> String {
-    let why = match (job.enabled, paused, job.schedule.is_none()) {
-        (false, ..) => "it is disabled: it does not fire",
-        (_, true, _) => "it is paused: it fires only by hand until `job resume`",
-        (.., true) => "it has no schedule: it fires only by hand",
-        _ => "one of its calendars is missing: it does not fire",
-    };
-    why.to_owned()
-}
-
-/// The fields in which two declarations differ.
-fn fields(old: &Job, new: &Job) -> Vec<String> {
-    let told = |job: &Job| match serde_json::to_value(job) {
-        Ok(Value::Object(fields)) => fields,
-        _ => serde_json::Map::new(),
-    };
-    let (old, new) = (told(old), told(new));
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    names.into_iter().filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
-}
-
-/// The declaration with the operators' switches: the effective job.
-fn current_job(found: &JobDetail) -> Job {
-    found.job.clone().with_enabled((!found.disabled).into())
-}
-
-/// The effective job after a file is applied, if operators may have switched it.
-fn planned_job(found: Option<&JobDetail>, job: &Job) -> Job {
-    let kept = found.filter(|found| found.job.enabled == job.enabled);
-    job.clone().with_enabled(kept.map_or(job.enabled, |found| !found.disabled).into())
-}
-
-/// The operators' switches that a file ends, for it changes their field; and the switches that it keeps.
-fn ended_and_left(found: &JobDetail, declared: &Job) -> (Vec<SwitchRow>, Vec<SwitchRow>) {
-    let ended = |switch: &SwitchRow| {
-        found.job.enabled != declared.enabled
-            && switch.node.is_none()
-            && ["enabled", "disabled"].contains(&switch.switch.as_str())
-    };
-    found.switches.iter().cloned().partition(ended)
-}
-
-/// Turns "not found" into `None`.
-fn found<T>(asked: Result<T, CliError>) -> Result<Option<T>, CliError> {
-    match asked {
-        Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.exit == ExitKind::NotFound => Ok(None),
-        Err(failure) => Err(failure),
+fn show(plan: PlanAnswer, reach: &ConnectArgs) -> Result<(), CliError> {
+    if let Some(refused) = refusal(&plan.refused) {
+        return Err(refused);
     }
-}
-
-fn show(plans: &[JobPlan], reach: &ConnectArgs) -> Result<(), CliError> {
     if reach.output == OutputFormat::Json {
-        return output::json(&plans);
+        return output::json(&plan.jobs);
     }
     let zone = TimeZone::system();
-    for plan in plans {
+    for plan in &plan.jobs {
         lines(plan, &zone).iter().try_for_each(|line| output::line(line))?;
+    }
+    if plan.elsewhere > 0 {
+        output::line(&format!(
+            "{} more under these calendars, in namespaces that you may not see",
+            plan.elsewhere
+        ))?;
     }
     output::line("nothing was changed: leave out --plan to do it")
 }
 
+/// The error that says what would be refused; `None` if nothing would.
+fn refusal(refused: &[PlanRefusal]) -> Option<CliError> {
+    let exit = match refused.first()?.code.as_str() {
+        "conflict" => ExitKind::Conflict,
+        "not_found" => ExitKind::NotFound,
+        _ => ExitKind::Invalid,
+    };
+    let mut lines: Vec<String> =
+        refused.iter().take(REFUSED_MAX).map(|refused| refused.detail.clone()).collect();
+    if refused.len() > REFUSED_MAX {
+        lines.push(format!("and {} more", refused.len() - REFUSED_MAX));
+    }
+    Some(CliError::new(exit, lines.join("\n")))
+}
+
 /// A plan for people.
-fn lines(plan: &JobPlan, zone: &TimeZone) -> Vec<String> {
-    let fields = if plan.fields.is_empty() { String::new() } else { format!(": {}", plan.fields.join(", ")) };
-    let becomes = if plan.becomes == "calendar" { "is under a calendar that changes" } else { plan.becomes };
-    let mut lines = vec![format!("{}  {becomes}{fields}", plan.name)];
+fn lines(plan: &PlanRow, zone: &TimeZone) -> Vec<String> {
+    let becomes = match plan.becomes {
+        PlanEffect::Created => "created",
+        PlanEffect::Updated => "updated",
+        PlanEffect::Unchanged => "unchanged",
+        PlanEffect::Resumed => "resumed",
+        PlanEffect::Enabled => "enabled",
+        PlanEffect::Calendar => "is under a calendar that changes",
+    };
+    let mut lines = vec![format!("{}  {becomes}", plan.name)];
+    lines.extend(plan.values.iter().map(|(field, edit)| edited(field, edit)));
     for change in &plan.changes {
-        let due = zones::for_people(&change.due, zone);
-        lines.push(match (change.fate, &change.of) {
-            ("dropped", _) => format!("  - {due}"),
-            (_, Some(of)) => {
-                format!("  + {due}  # again: it fired at this local time {}", zones::for_people(of, zone))
-            }
-            _ => format!("  + {due}"),
-        });
+        lines.push(fire(change, zone));
     }
     if plan.more {
         lines.push("  and more after that".to_owned());
     }
     match (&plan.until, plan.kept) {
-        (_, 1..) if plan.changes.is_empty() && plan.becomes != "unchanged" => {
+        (_, 1..) if plan.changes.is_empty() && plan.becomes != PlanEffect::Unchanged => {
             lines.push("  its fires stay as they are".to_owned());
         }
         (Some(until), 1..) if !plan.changes.is_empty() => {
@@ -360,4 +156,84 @@ fn lines(plan: &JobPlan, zone: &TimeZone) -> Vec<String> {
     lines.extend(plan.switches.iter().map(|switch| format!("  {}", switch.left())));
     lines.extend(plan.ended.iter().map(|switch| format!("  {}", switch.ended())));
     lines
+}
+
+fn fire(change: &PlannedFire, zone: &TimeZone) -> String {
+    let due = zones::for_people(&change.due, zone);
+    match (change.fate.as_str(), &change.of) {
+        (PlannedFire::DROPPED, _) => format!("  - {due}"),
+        (_, Some(of)) => {
+            format!("  + {due}  # again: it fired at this local time {}", zones::for_people(of, zone))
+        }
+        _ => format!("  + {due}"),
+    }
+}
+
+/// A key with its value before and after.
+fn edited(field: &str, FieldEdit { old, new }: &FieldEdit) -> String {
+    format!("  {field}: {} → {}", shown(old), shown(new))
+}
+
+fn shown(value: &Value) -> String {
+    if value.is_null() {
+        return "unset".to_owned();
+    }
+    let text = value.to_string();
+    if text.chars().count() <= VALUE_MAX {
+        return text;
+    }
+    text.chars().take(VALUE_MAX).chain("…".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn row(name: &str, becomes: PlanEffect) -> PlanRow {
+        PlanRow {
+            name: name.to_owned(),
+            becomes,
+            fields: Vec::new(),
+            values: BTreeMap::new(),
+            changes: Vec::new(),
+            more: false,
+            kept: 0,
+            until: None,
+            switches: Vec::new(),
+            ended: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn answer(rows: &[(&str, PlanEffect)]) -> PlanAnswer {
+        let mut answer = PlanAnswer { elsewhere: 3, ..PlanAnswer::default() };
+        rows.iter().for_each(|(name, becomes)| answer.push(row(name, *becomes)));
+        let (kind, code) = ("calendar".to_owned(), "conflict".to_owned());
+        answer.refused.push(PlanRefusal { kind, name: "c".to_owned(), code, detail: "no".to_owned() });
+        answer
+    }
+
+    #[test]
+    fn the_parts_of_a_file_are_one_plan() {
+        let first =
+            answer(&[("a", PlanEffect::Created), ("b", PlanEffect::Calendar), ("x", PlanEffect::Calendar)]);
+        let second = answer(&[("b", PlanEffect::Updated), ("x", PlanEffect::Calendar)]);
+        let all = joined(vec![first, second]);
+        let rows: Vec<_> = all.jobs.iter().map(|row| (row.name.as_str(), row.becomes)).collect();
+        let expected = [("a", PlanEffect::Created), ("b", PlanEffect::Updated), ("x", PlanEffect::Calendar)];
+        assert_eq!(rows, expected, "each job once, as its own part has it");
+        assert_eq!((all.totals.created, all.totals.updated, all.totals.calendar), (1, 1, 1));
+        assert_eq!((all.refused.len(), all.elsewhere), (1, 3));
+    }
+
+    #[test]
+    fn values_are_shown_as_they_are_written_and_cut_where_they_are_long() {
+        let edit = FieldEdit { old: Value::Null, new: json!(["0 5 * * *", "é"]) };
+        assert_eq!(edited("schedule", &edit), "  schedule: unset → [\"0 5 * * *\",\"é\"]");
+        let long = shown(&json!("é".repeat(200)));
+        assert_eq!(long.chars().count(), VALUE_MAX + 1);
+        assert!(long.ends_with('…'));
+    }
 }

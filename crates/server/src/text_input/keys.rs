@@ -38,6 +38,7 @@ impl ReadTarget {
     pub(super) fn address(self, names: &[&str]) -> String {
         match (self, names) {
             (Self::Jobs, ["jobs", rest @ ..]) => [&["job"], rest].concat().join("."),
+            (Self::Jobs, ["calendars", rest @ ..]) => [&["calendar"], rest].concat().join("."),
             (Self::Job, names) => [&["job"], names].concat().join("."),
             (Self::Calendar, names) => [&["calendar"], names].concat().join("."),
             (Self::Namespace, names) => [&["namespace"], names].concat().join("."),

@@ -126,6 +126,11 @@ fn what_a_node_answers_is_described() {
     let sharded = json!({ "jobs": [{ "name": "s", "schedule": "0 0 1 1 *", "placement": "sharded", "shards": 3, "command": ["true"] },
         { "name": "web", "http": { "url": "http://127.0.0.1:9/", "success": ["200-299", 404] } }] });
     ask("POST", &v1("/jobs/apply"), &v1("/jobs/apply"), sharded);
+    let edited = json!({
+        "jobs": [{ "name": "j", "schedule": "0 1 1 1 *", "command": ["true"] }, { "name": "new", "schedule": "@dayly" }],
+        "calendars": [{ "name": "c", "days": ["12-25"] }], "enable": ["s"]
+    });
+    ask("POST", &v1("/plan"), &v1("/plan"), edited);
     let token = ask("POST", &v1("/tokens"), &v1("/tokens"), json!({ "name": "t", "roles": ["viewer"] }));
     assert!(token["token"].is_string());
     ask("POST", &v1("/tokens/t/rotate"), &v1("/tokens/{name}/rotate"), json!({ "overlap": "1h" }));
@@ -179,6 +184,7 @@ fn what_a_node_answers_is_described() {
         ("/jobs/j/versions/1", "/jobs/{name}/versions/{version}"),
         ("/jobs/j/versions/2?diff=3", "/jobs/{name}/versions/{version}"),
         ("/preview?schedule=@daily&exclude_calendars=c&tz=Europe%2FParis", "/preview"),
+        ("/forecast?step=hour&since=2099-01-01T00:00:00Z", "/forecast"),
         ("/namespaces", "/namespaces"),
         ("/namespaces/team-a", "/namespaces/{name}"),
         ("/calendars?namespace=default", "/calendars"),

@@ -24,6 +24,7 @@ mod events;
 mod explain;
 mod filters;
 mod fires;
+mod forecast;
 mod forged;
 mod heads;
 mod histories;

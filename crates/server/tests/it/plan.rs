@@ -1,6 +1,8 @@
 //! `--plan`: what would come and go is shown, and nothing is done.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, text};
 
@@ -65,7 +67,8 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
     assert_eq!(fires(&plan, "deploy", "dropped"), ["2099-02-01T06:00:00.000Z"], "its calendar changes");
     let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);
     let told = text(&told.stdout);
-    assert!(told.contains("report  updated: schedule\n  - "), "{told}");
+    let schedule = r#"schedule: ["at 2099-01-01T06:00:00Z","at 2099-01-02T06:00:00Z"] → ["at 2099-01-02T06:00:00Z","at 2099-01-03T06:00:00Z"]"#;
+    assert!(told.contains(&format!("report  updated\n  {schedule}\n  - ")), "{told}");
     assert!(told.contains("1 fire stays as it is until"), "{told}");
     assert!(told.contains("clean  created\n  + "), "{told}");
     assert!(told.contains("deploy  is under a calendar that changes\n  - "), "{told}");
@@ -101,7 +104,8 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     node.ok(&["job", "pause", "report"]);
     let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);
     let told = text(&told.stdout);
-    assert!(told.contains("report  updated: schedule\n  it is paused: it fires only by hand"), "{told}");
+    assert!(told.contains("report  updated\n  schedule: ["), "{told}");
+    assert!(told.contains("]\n  it is paused: it fires only by hand"), "{told}");
     let told = node.ok(&["job", "resume", "report", "--plan"]);
     assert!(
         told.starts_with("report  resumed\n  + ") && told.contains("what was due before is not made up"),
@@ -116,4 +120,128 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     );
     assert_eq!(refused.status.code(), Some(6));
     assert!(text(&refused.stderr).contains("there is no calendar none"), "{}", text(&refused.stderr));
+}
+
+/// Asks the API for a plan.
+fn asked(node: &ServerProcess, body: &Value) -> (u16, Value) {
+    let head = format!("POST /api/v1/plan HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+    let (status, answer) = node.raw(&head, body.to_string().as_bytes());
+    (status, serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON"))
+}
+
+#[test]
+fn a_plan_has_old_and_new_values_and_names_everything_that_would_be_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    node.fed(&["job", "apply", "-f", "-"], BEFORE);
+    let edited = json!({ "jobs": [
+        { "name": "report", "schedule": "@daily", "command": ["/bin/true"], "timeout": "1m" },
+        { "name": "deploy", "schedule": ["at 2099-02-01T06:00:00Z", "at 2099-02-02T06:00:00Z"],
+          "exclude_calendars": ["freeze"], "command": ["/bin/true"] },
+        { "name": "clean", "schedule": "at 2099-03-01T00:00:00Z", "command": ["/bin/true"] },
+    ] });
+    let (status, plan) = asked(&node, &edited);
+    assert_eq!((status, &plan["refused"]), (200, &json!([])), "{plan}");
+    let [report, deploy, clean] = plan["jobs"].as_array().expect("rows").as_slice() else { panic!("{plan}") };
+    assert_eq!(report["fields"], json!(["schedule", "timeout"]));
+    assert_eq!(report["values"]["timeout"], json!({ "old": null, "new": "1m" }));
+    assert_eq!(report["values"]["schedule"]["new"], "@daily");
+    assert_eq!((&deploy["becomes"], &clean["becomes"]), (&json!("unchanged"), &json!("created")));
+    let totals = json!({ "created": 1, "updated": 1, "unchanged": 1, "switched": 0, "calendar": 0,
+        "fires_added": 11, "fires_dropped": 0 });
+    assert_eq!(plan["totals"], totals, "of the report's fires ten are shown, and none of them is far off");
+
+    let wrong = json!({
+        "jobs": [
+            { "name": "report", "schedule": "@dayly", "command": ["/bin/true"] },
+            { "name": "deploy", "schedule": "@daily", "placement": "sharded", "command": ["/bin/true"] },
+            { "name": "nowhere/j", "command": ["/bin/true"] },
+            { "name": "lost", "schedule": "@daily", "require_calendars": ["none"], "command": ["/bin/true"] },
+            { "name": "clean", "schedule": "@daily", "command": ["/bin/true"] },
+        ],
+        "calendars": [{ "name": "odd", "days": ["13-13"] }],
+        "resume": ["absent"],
+    });
+    let (status, plan) = asked(&node, &wrong);
+    assert_eq!(status, 200, "{plan}");
+    let refused: Vec<(&str, &str)> = plan["refused"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| (row["name"].as_str().expect("a name"), row["code"].as_str().expect("a code")))
+        .collect();
+    let expected = [
+        ("report", "invalid"),
+        ("odd", "invalid"),
+        ("deploy", "conflict"),
+        ("nowhere/j", "not_found"),
+        ("lost", "conflict"),
+        ("absent", "not_found"),
+    ];
+    assert_eq!(refused, expected, "{plan}");
+    assert_eq!(plan["totals"]["created"], 1, "the others are planned");
+    // The same file is refused by `apply`, which names the first.
+    let (status, nothing) = asked(&node, &json!({}));
+    assert_eq!((status, &nothing["code"]), (400, &json!("invalid")));
+    let (status, unknown) = asked(&node, &json!({ "job": [] }));
+    assert_eq!((status, &unknown["code"]), (400, &json!("invalid")));
+
+    let entries = node.json(&["audit"]);
+    let verbs: BTreeSet<&str> =
+        entries.as_array().expect("entries").iter().filter_map(|entry| entry["verb"].as_str()).collect();
+    assert_eq!(verbs, BTreeSet::from(["apply"]), "a question has no entry");
+}
+
+#[test]
+fn a_plan_of_a_file_counts_new_jobs_against_the_limit_of_their_namespace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    node.ok(&["namespace", "create", "team", "--jobs-max", "2"]);
+    let job =
+        |n: u32| json!({ "name": format!("team/j{n}"), "schedule": "@daily", "command": ["/bin/true"] });
+    let (_, plan) = asked(&node, &json!({ "jobs": [job(0), job(1), job(2)] }));
+    assert_eq!(
+        (&plan["totals"]["created"], &plan["refused"][0]["name"]),
+        (&json!(2), &json!("team/j2")),
+        "{plan}"
+    );
+}
+
+#[test]
+fn a_plan_of_ten_thousand_jobs_is_one_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let file = |hour: u32| {
+        let mut file = String::new();
+        for n in 0..10_000 {
+            let rules =
+                if n % 2 == 0 { format!("H {hour} * * *") } else { format!("{} {hour} * * *", n % 60) };
+            file.push_str(&format!(
+                "[[job]]\nname = \"j{n}\"\nschedule = \"{rules}\"\ncommand = [\"true\"]\n\n"
+            ));
+        }
+        let path = folder.path().join(format!("{hour}.toml"));
+        std::fs::write(&path, file).expect("written");
+        path.to_str().expect("a text").to_owned()
+    };
+    node.ok(&["job", "apply", "-f", &file(4)]);
+    let rows = node.json(&["job", "apply", "--plan", "-f", &file(5)]);
+    let rows = rows.as_array().expect("rows");
+    assert_eq!(rows.len(), 10_000);
+    assert!(
+        rows.iter()
+            .all(|row| row["becomes"] == "updated" && row["changes"].as_array().map(Vec::len) == Some(10))
+    );
+    let metrics = node.raw(&format!("GET /metrics HTTP/1.1\nHost: {}", node.address), b"").1;
+    let plans: Vec<&str> =
+        metrics.lines().filter(|line| line.contains("_count") && line.contains("/api/v1/plan")).collect();
+    let [plans] = plans.as_slice() else { panic!("{plans:?}") };
+    assert!(plans.ends_with(" 1"), "{plans}");
+    println!(
+        "{}",
+        metrics
+            .lines()
+            .filter(|line| line.contains("_sum") && line.contains("/api/v1/plan"))
+            .collect::<String>()
+    );
 }

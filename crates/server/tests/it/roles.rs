@@ -72,6 +72,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
             json!({ "jobs": [{ "name": format!("{team}/new"), "command": ["/bin/true"] }] })
         }
         "/api/v1/jobs/{name}" => json!({ "name": format!("{team}/j"), "command": ["/bin/true"] }),
+        "/api/v1/plan" => json!({ "resume": [format!("{team}/j")] }),
         "/api/v1/bulk/jobs/{verb}" => json!({ "label": "x", "namespace": team }),
         "/api/v1/tokens" => json!({ "name": "new", "roles": ["viewer"] }),
         "/api/v1/secrets/{name}" => json!({ "value": "a-new-secret" }),
@@ -87,9 +88,19 @@ fn filled(path: &str, team: &str) -> (String, String) {
         path if path.starts_with("/api/v1/tokens/") => "t0".to_owned(),
         _ => "nothing".to_owned(),
     };
-    let lists =
-        ["jobs", "attention", "calendars", "secrets", "runs", "runs/running", "events", "audit", "preview"]
-            .map(|list| format!("/api/v1/{list}"));
+    let lists = [
+        "jobs",
+        "attention",
+        "calendars",
+        "secrets",
+        "runs",
+        "runs/running",
+        "events",
+        "audit",
+        "preview",
+        "forecast",
+    ]
+    .map(|list| format!("/api/v1/{list}"));
     let mut path = path
         .replace("{name}", &object)
         .replace("{run}", &format!("{team}%2Fj:ask-r:0"))
@@ -174,7 +185,8 @@ fn no_role_reaches_beyond_its_namespace_or_above_itself() {
             }
             // What each role may not do, in words of its own and not of the table.
             let role = caller.split(':').next().expect("a role");
-            let changes = method != "GET";
+            // A plan is a question with a body.
+            let changes = method != "GET" && path != "/api/v1/plan";
             let declares = changes
                 && (["/apply", "/rollback"].iter().any(|end| path.ends_with(end))
                     || ["PUT", "DELETE"].contains(&method.as_str()));

@@ -1,0 +1,106 @@
+//! What declarations or switches would change: `POST /api/v1/plan`. It is a question, so each viewer may ask it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use evenkeel_core::calendar::CalendarFile;
+use evenkeel_core::ids::JobName;
+use evenkeel_core::job::{Job, JobFile};
+use evenkeel_core::principal::Role;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use super::demand::within;
+use super::error::read_body;
+use super::known_caller::KnownCaller;
+use super::{ApiError, App};
+use crate::api_types::{PlanAnswer, PlanRefusal};
+use crate::queries::{self, PlanRequest};
+use crate::text_input::ReadTarget;
+
+/// How many plans a node works out at once; others wait.
+const AT_ONCE: usize = 1;
+
+/// What is planned.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanBody {
+    /// The jobs that would be declared, as for `/jobs/apply`.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::api_types::declared::jobs")]
+    jobs: Vec<JobFile>,
+    /// The calendars that would be declared before them.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::api_types::declared::calendars")]
+    calendars: Vec<CalendarFile>,
+    /// The names of jobs that would be resumed.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    resume: Vec<JobName>,
+    /// The names of jobs that would be enabled.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    enable: Vec<JobName>,
+}
+
+/// The limit of plans that a node works out at once: one of many jobs keeps a processor busy for a second.
+#[derive(Clone, Debug)]
+pub(crate) struct PlanLimiter(Arc<Semaphore>);
+
+impl PlanLimiter {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+/// Says what the body would change.
+pub(super) async fn plan(
+    State(app): State<App>,
+    caller: KnownCaller,
+    body: Bytes,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    let turn = app.plans.0.clone().acquire_owned().await;
+    let turn = turn.map_err(|e| ApiError::internal(e.to_string()))?;
+    let work = move || {
+        let _turn = turn;
+        let request = request(&caller, read_body(&body, ReadTarget::Jobs)?)?;
+        Ok(Json(queries::plan(&app.handle, request, |namespace| caller.may(Role::Viewer, namespace))))
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|e| ApiError::internal(e.to_string()))?
+}
+
+/// The declarations, parsed; those that are invalid are refused one by one.
+fn request(caller: &KnownCaller, body: PlanBody) -> Result<PlanRequest, ApiError> {
+    let PlanBody { jobs, calendars, resume, enable } = body;
+    if jobs.is_empty() && calendars.is_empty() && resume.is_empty() && enable.is_empty() {
+        return Err(ApiError::invalid("nothing is planned: give jobs, calendars, resume or enable"));
+    }
+    let mut request = PlanRequest::default();
+    let mut refuse = |kind: &str, name: String, detail: String| {
+        let (kind, code) = (kind.to_owned(), "invalid".to_owned());
+        request.refused.push(PlanRefusal { kind, name, code, detail });
+    };
+    for file in calendars {
+        let name = file.name.name().to_string();
+        match file.calendar(None) {
+            Ok(calendar) => request.calendars.push(calendar),
+            Err(wrong) => refuse("calendar", name, wrong.to_string()),
+        }
+    }
+    for file in jobs {
+        let name = file.name.name().to_string();
+        match Job::parse(file) {
+            Ok(job) => request.jobs.push(job),
+            Err(wrong) => refuse("job", name, wrong.to_string()),
+        }
+    }
+    (request.resume, request.enable) = (resume, enable);
+    let jobs = request.jobs.iter().map(|job| &job.name).chain(&request.resume).chain(&request.enable);
+    let namespaces = jobs.map(JobName::namespace);
+    let calendars = request.calendars.iter().map(|calendar| calendar.name.namespace());
+    namespaces.chain(calendars).try_for_each(|namespace| within(caller, Role::Viewer, namespace))?;
+    Ok(request)
+}
