@@ -30,7 +30,7 @@ struct FiringJobs {
     unpredictable: usize,
 }
 
-/// Counts the fires of all jobs of the scope in each step of the window. It takes a tenth of a second with 100,000 jobs; the node
+/// Counts the fires of all jobs of the scope in each step of the window. It takes up to 0.3 seconds with 100,000 jobs; the node
 /// waits for a small part of that at a time.
 pub(crate) fn forecast(
     handle: &Handle,
