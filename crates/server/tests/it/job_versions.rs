@@ -4,6 +4,18 @@ use serde_json::{Value, json};
 
 use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
+/// What can be asked for of job x, which was created as version 1 and deleted as version 2: the rest of the address, the body, and
+/// what the audit log says of it.
+pub(crate) const ROLLBACKS: &[(&str, &str, &str)] = &[
+    ("jobs/x/rollback", r#"{"version":1,"dry_run":true}"#, "unchanged"),
+    ("jobs/x/rollback", r#"{"version":1}"#, "applied"),
+    ("jobs/x/rollback", r#"{"version":1}"#, "unchanged"),
+    ("jobs/x/rollback", r#"{"version":2}"#, "refused"),
+    ("jobs/x/rollback", r#"{"version":99}"#, "refused"),
+    ("jobs/x/rollback", r#"{"version":1,"force":true}"#, "refused"),
+    ("jobs/nothing/rollback", r#"{"version":1}"#, "refused"),
+];
+
 /// A request; its status and its body.
 fn ask(node: &ServerProcess, request: &str, headers: &str, body: &Value) -> (u16, Value) {
     let (method, path) = request.split_once(' ').expect("a method");
@@ -219,7 +231,7 @@ fn a_version_that_only_a_lost_history_had_is_found_in_the_registry() {
     let b = serve("b", "10m");
     declare(&a, &job("0 5 1 1 *"));
     declare(&a, &job("0 6 1 1 *"));
-    until("b has heard of it", || (get_or_null(&b, "j")["version"] == 2).then_some(()));
+    until("b knows both versions", || (get_or_null(&b, "j")["version"] == 2).then_some(()));
     assert_eq!(listed(&b, "j"), ["2* changed schedule", "1 created "], "a has them");
     b.signal("STOP");
     let page = get(&a, "j/versions");
