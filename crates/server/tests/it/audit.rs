@@ -6,7 +6,6 @@ use std::fs;
 use serde_json::Value;
 
 use crate::forged::{self, ForgedAuthority, shared_identity};
-use crate::job_versions::ROLLBACKS;
 use crate::process::{ServerProcess, millis, run, text, until, until_told, write_private};
 
 /// The whole log, the first entry first.
@@ -105,7 +104,7 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("jobs/j/accept", r#"{"revision":1}"#, "unchanged"),
             ("jobs/nothing/accept", r#"{"revision":1}"#, "refused"),
         ]),
-        "POST /api/v1/jobs/{name}/rollback" => all(ROLLBACKS),
+        "POST /api/v1/jobs/{name}/rollback" => all(crate::job_versions::ROLLBACKS),
         "POST /api/v1/bulk/jobs/{verb}" => all(&[
             ("bulk/jobs/pause", r#"{"jobs":["j"]}"#, "applied"),
             ("bulk/jobs/resume", r#"{"jobs":["j"]}"#, "applied"),
