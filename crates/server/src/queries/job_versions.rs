@@ -1,9 +1,9 @@
 //! The versions of a job as one list: of what several histories have, and of what the registry has now.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::{Job, JobChange, JobVersion};
+use evenkeel_core::time::Wall;
 use serde_json::{Map, Value};
 
 use crate::api_types::{FieldChange, JobVersionRow};
@@ -88,7 +88,7 @@ fn unknown(present: &PresentVersion) -> JobVersion {
     JobVersion {
         job: present.job.name.clone(),
         version: present.version,
-        at: evenkeel_core::time::Wall(0),
+        at: Wall(0),
         node: String::new(),
         asker: None,
         change: JobChange::Found,
@@ -154,7 +154,6 @@ fn compare(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, chang
 mod tests {
     use evenkeel::audit::{Proof, Requester};
     use evenkeel::{JobFile, Work};
-    use evenkeel_core::time::Wall;
     use serde_json::json;
 
     use super::*;
