@@ -33,6 +33,7 @@ pub(crate) use parameters::has_parameter_room;
 pub(crate) use retry::wait_of;
 pub(crate) use start::{StartReadiness, moment};
 pub(crate) use verdicts::{hand_over, is_recorded, missed, no_more, not_attempted, too_old};
+pub use verdicts::{is_repeated, is_skipped_on_purpose};
 
 /// How long after its moment a claimed fire may start without another commit.
 pub(crate) const START_WINDOW: Millis = Millis::secs(1);

@@ -30,7 +30,7 @@ mod upgrade_state;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel_core::effect::{Effect, Event, Run, StopReason};
+use evenkeel_core::effect::{Effect, Event, Run, StopReason, Verdict};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_core::input::{CommandId, Input, RunEvent, RunOutcome};
 use evenkeel_core::job::Occasion;
@@ -45,7 +45,7 @@ use crate::audit::AuditAction;
 use crate::clock;
 use crate::executor::{ExecutorEvent, TrustDeadline};
 use crate::executors::Executors;
-use crate::history::{History, HistoryEvent, HistoryWrite, LoadPoint, NoticePolicy};
+use crate::history::{History, HistoryEvent, HistoryWrite, LATE, LoadPoint, NoticePolicy, VerdictFires};
 use crate::notify::{Notifiers, log_event};
 use crate::request::HandleRequest;
 use answers::PendingAnswer;
@@ -385,15 +385,16 @@ impl Driver {
                 self.peers.offer(self.member(), to, address, runs, &self.sender);
             }
             Effect::Start(run) => {
-                self.note_late(&run);
-                self.runs.starting(&run);
+                let late = self.note_late(&run);
+                self.runs.starting(&run, late);
                 self.executor.start(run);
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),
             Effect::Record(verdict) => {
                 let item =
                     notice_policies(&self.node, &self.notifiers, self.runs.node().clone())(&verdict.run.job);
-                self.history.put(HistoryWrite::Verdict(Box::new(verdict), item));
+                let fires = self.verdict_fires(&verdict);
+                self.history.put(HistoryWrite::Verdict(Box::new(verdict), item, fires));
             }
             Effect::Announce(alarm @ Event::Alarm { .. }) => self.alarm = Some(alarm),
             Effect::Announce(event) => self.report_event(event),
@@ -401,15 +402,31 @@ impl Driver {
         }
     }
 
-    /// Reports a fire that begins later than its job allows, also where no watch could see it wait.
-    fn note_late(&self, run: &Run) {
+    /// Reports a fire that begins later than its job allows, also where no watch could see it wait. Returns whether the
+    /// fire is late; where its job does not say how late it may be, by the usual bound.
+    fn note_late(&self, run: &Run) -> bool {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let notify = node.view().find(&run.id.job).and_then(|job| job.notify());
-        let Some(limit) = notify.and_then(|notify| notify.limit(Occasion::Late)) else { return };
+        let limit = notify.and_then(|notify| notify.limit(Occasion::Late));
         let by = clock::now().wall - run.due;
-        if run.attempt == 1 && matches!(run.id.fire, Fire::Due(_)) && by > limit {
+        let is_first = run.attempt == 1 && matches!(run.id.fire, Fire::Due(_));
+        if is_first && limit.is_some_and(|limit| by > limit) {
             let _ = self.late.send(LateStart { job: run.id.job.clone(), due: run.due, by });
         }
+        is_first && by > limit.unwrap_or(LATE)
+    }
+
+    /// Which fires a verdict counts for. The planner and the node of a dispatched run both write the verdict: where they
+    /// have histories of their own, that of the node counts, as long as it lives.
+    fn verdict_fires(&self, verdict: &Verdict) -> VerdictFires {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(job) = node.view().find(&verdict.run.job) else { return VerdictFires::default() };
+        let is_span = verdict.from < verdict.due;
+        let schedule = is_span.then(|| node.view().schedule_of(&job.spec()?.job)).flatten().map(Box::new);
+        let lives = || node.view().members().any(|(member, _)| member.node.as_str() == verdict.node);
+        let is_own = verdict.node == self.runs.node().as_str();
+        let elsewhere = !self.history.is_shared() && job.is_dispatched() && !is_own && lives();
+        VerdictFires { schedule, elsewhere }
     }
 
     fn member(&self) -> Option<Member> {

@@ -19,7 +19,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::audit::{AuditAction, AuditFilter, AuditOutcome, AuditRecord, Requester, UPGRADE_BEGINS};
 use crate::clock;
 use crate::history::{
-    EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
+    EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord, SummaryFilter,
+    SummaryPart,
 };
 use crate::job_version::{JobVersion, JobVersionFilter};
 use crate::lock::LockGuard;
@@ -343,6 +344,14 @@ impl Handle {
     /// The history cannot be read.
     pub async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
         self.shared.history.events(filter).await
+    }
+
+    /// Sums up the fires that this node's history counted.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn summary(&self, filter: SummaryFilter) -> Result<SummaryPart, HistoryError> {
+        self.shared.history.summary(filter).await
     }
 
     /// Reads a node's load since a moment, the latest first: a point a minute.

@@ -7,6 +7,7 @@
 //! - [`location`] is a file, or tables on a server that all nodes share. [`connection`] talks to either, in its
 //!   [`dialect`]; [`schema`] creates the file's tables, [`tables`] a server's. Other modules do not know which it is.
 //! - [`writer`] collects batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and
+//! - [`summary`] has the roll-ups, which outlive the rows.
 //!   writes rows, [`draft`] and [`notice`] work out their contents.
 //! - [`audit`] is the log of requested changes, [`job_versions`] what was declared of each job. [`query`] answers queries,
 //!   [`attention`] those about what may need a person; [`retention`] deletes old rows.
@@ -29,7 +30,9 @@ mod record;
 mod retention;
 mod rows;
 mod schema;
+mod settlement;
 mod store;
+mod summary;
 mod tables;
 mod write;
 mod writer;
@@ -49,7 +52,7 @@ use crate::trace::TraceRecorder;
 pub use attention::{FailingShard, MissedFires};
 pub(crate) use audit::{AuditDisposition, AuditEntry};
 pub(crate) use draft::shards_of;
-pub(crate) use entry::HistoryWrite;
+pub(crate) use entry::{HistoryWrite, VerdictFires};
 pub(crate) use event::HistoryEvent;
 pub(crate) use job_versions::JobVersionEntry;
 pub(crate) use location::HistoryLocation;
@@ -58,6 +61,8 @@ use progress::WriteProgress;
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
 pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
+pub(crate) use summary::LATE;
+pub use summary::{FireCounts, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow};
 use writer::{HistoryListeners, HistoryWriter};
 
 /// The handle of the node's one history writer.
@@ -69,6 +74,8 @@ pub(crate) struct History {
     metrics: Arc<NodeMetrics>,
     /// Builds spans of what is put.
     traces: TraceRecorder,
+    /// Whether the other nodes write into the same history.
+    is_shared: bool,
 }
 
 /// A handle that does not keep history open, for tasks that may write entries after history has ended.
@@ -138,7 +145,14 @@ impl History {
             .map_err(|e| e.to_string())?;
         ready.await.map_err(|_| "its thread ended unexpectedly: see the log".to_owned())??;
         Ok((
-            Self { queue, progress, done, metrics: Arc::default(), traces: TraceRecorder::default() },
+            Self {
+                queue,
+                progress,
+                done,
+                metrics: Arc::default(),
+                traces: TraceRecorder::default(),
+                is_shared: false,
+            },
             reader,
         ))
     }
@@ -151,6 +165,16 @@ impl History {
     /// Builds spans from now on with this recorder.
     pub(crate) fn traced_by(self, traces: TraceRecorder) -> Self {
         Self { traces, ..self }
+    }
+
+    /// Notes that the other nodes write into the same history.
+    pub(crate) fn shared_if(self, is_shared: bool) -> Self {
+        Self { is_shared, ..self }
+    }
+
+    /// Whether the other nodes write into the same history.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Queues an entry; it becomes durable a little later.

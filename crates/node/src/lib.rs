@@ -75,8 +75,8 @@ pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext}
 pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
 pub use health::NodeHealth;
 pub use history::{
-    AttemptState, EventFilter, EventRecord, FailingShard, HistoryError, LoadPoint, MissedFires, RunFilter,
-    RunRecord,
+    AttemptState, EventFilter, EventRecord, FailingShard, FireCounts, HistoryError, LoadPoint, MissedFires,
+    RunFilter, RunRecord, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow,
 };
 pub use job_version::{JobChange, JobVersion, JobVersionFilter};
 pub use lock::LockGuard;

@@ -208,7 +208,7 @@ impl NodeMetrics {
                 self.attempt_ended(record);
                 self.fire_ended(&record.job, record.state, 1);
             }
-            HistoryWrite::Verdict(verdict, _) => {
+            HistoryWrite::Verdict(verdict, ..) => {
                 let state = match verdict.state {
                     VerdictState::Lost => AttemptState::Lost,
                     VerdictState::Skipped => AttemptState::Skipped,
@@ -221,6 +221,7 @@ impl NodeMetrics {
             }
             HistoryWrite::Attempt(_)
             | HistoryWrite::NotStarted { .. }
+            | HistoryWrite::StartedLate(_)
             | HistoryWrite::Notice(..)
             | HistoryWrite::NoticeSent(_)
             | HistoryWrite::ResendNotices(_)

@@ -16,6 +16,8 @@ pub struct Retention {
     pub age: Duration,
     /// How long the audit log is kept.
     pub audit: Duration,
+    /// How long roll-ups are kept, by hour, day and job.
+    pub summary: Duration,
     /// How many attempts of each job are kept.
     pub runs_of_job: u32,
     /// How many attempts are kept in total: of this node's own history, or of the one that all nodes share.
@@ -30,6 +32,7 @@ impl Default for Retention {
             outputs: 1 << 30,
             age: Duration::from_hours(30 * 24),
             audit: Duration::from_hours(400 * 24),
+            summary: Duration::from_hours(400 * 24),
             runs_of_job: 1000,
             runs: 2_000_000,
         }

@@ -92,7 +92,7 @@ fn spans(ids: &TraceIds, entry: &HistoryWrite, now: impl FnOnce() -> Wall) -> Ve
             let fire = of_fire(ids, record);
             of_attempt(ids, record).into_iter().chain([fire]).collect()
         }
-        HistoryWrite::Verdict(verdict, _) => {
+        HistoryWrite::Verdict(verdict, ..) => {
             let now = now();
             shards_of(verdict)
                 .map(|shard| of_verdict(ids, verdict, RunId { shard, ..verdict.run.clone() }, now))

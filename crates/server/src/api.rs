@@ -73,6 +73,7 @@ mod session_subject;
 mod settings;
 mod shards;
 mod stream_rights;
+mod summary;
 mod token_text;
 mod tokens;
 mod transfer;
@@ -101,6 +102,7 @@ pub(crate) use fanout::fetch_rows;
 pub(crate) use login::link_path;
 pub(crate) use plan::PlanLimiter;
 pub(crate) use search::SearchLimiter;
+pub(crate) use summary::own_part;
 
 /// The router of every route that is served.
 pub(crate) fn router(app: App) -> Router {

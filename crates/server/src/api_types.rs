@@ -18,6 +18,7 @@ mod plan;
 mod principals;
 mod secrets;
 mod shards;
+mod summary;
 mod switches;
 mod unsealed;
 mod versions;
@@ -58,6 +59,7 @@ pub(crate) use secrets::{SecretPage, SecretRow};
 pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
 };
+pub(crate) use summary::{SummaryLine, SummaryPage};
 pub(crate) use switches::SwitchRow;
 pub(crate) use unsealed::{UnsealedJobRow, UnsealedPage};
 pub(crate) use versions::{FieldChange, JobVersionDetail, JobVersionPage, JobVersionRow, RollbackAnswer};

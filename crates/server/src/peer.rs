@@ -24,7 +24,7 @@ pub(crate) use facts::{
 };
 pub(crate) use http_peers::HttpPeers;
 pub(crate) use messages::{
-    HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery,
+    HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery, PeerSummaryQuery,
 };
 pub(crate) use routes::router;
 

@@ -41,8 +41,8 @@ pub(crate) const PORT: u16 = 7700;
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// The minimum lease term: shorter leases end by mere scheduling noise.
 const TTL_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(2), Millis::secs(3_600));
-/// The minimum retention of the audit log.
-const AUDIT_KEEP_LIMITS: SpanLimits = SpanLimits::ANY.at_least(Millis::secs(24 * 3_600));
+/// The minimum retention of the audit log, and of the counts of fires.
+const KEEP_LIMITS: SpanLimits = SpanLimits::ANY.at_least(Millis::secs(24 * 3_600));
 
 /// The settings as written: by flag, in the environment, or in the file.
 #[derive(Clone, Default, Args, Deserialize)]
@@ -170,6 +170,9 @@ pub(crate) struct SettingsArgs {
     /// How long entries of the audit log are stored; 400d by default, at least 1d
     #[arg(long, value_name = "TIME", env = "EVENKEEL_AUDIT_KEEP")]
     pub(crate) audit_keep: Option<String>,
+    /// How long the counts of fires by hour, day and job are stored; 400d by default, at least 1d
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_SUMMARY_KEEP")]
+    pub(crate) summary_keep: Option<String>,
     /// Non-public networks that http jobs may reach, such as 10.0.0.0/8; give several with commas or by repeating the flag
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
@@ -343,6 +346,7 @@ impl SettingsArgs {
             output_max: self.output_max.or(below.output_max),
             output_rate: self.output_rate.or(below.output_rate),
             audit_keep: self.audit_keep.or(below.audit_keep),
+            summary_keep: self.summary_keep.or(below.summary_keep),
             http_allow: given(self.http_allow, below.http_allow),
             secrets: self.secrets.or(below.secrets),
             cgroups: self.cgroups.or(below.cgroups),
@@ -367,14 +371,17 @@ impl SettingsArgs {
         choice("--log-format", word, words, LogFormat::Text)
     }
 
-    /// How much of output and of the audit log is kept.
+    /// How much of output, of the audit log and of the counts of fires is kept.
     fn retention(&self) -> Result<Retention, CliError> {
         let mut retention = Retention::default();
         retention.output = self.output_max.unwrap_or(retention.output);
         retention.output_rate =
             self.output_rate.map_or(retention.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
         if let Some(text) = &self.audit_keep {
-            retention.audit = span("--audit-keep", text, AUDIT_KEEP_LIMITS)?;
+            retention.audit = span("--audit-keep", text, KEEP_LIMITS)?;
+        }
+        if let Some(text) = &self.summary_keep {
+            retention.summary = span("--summary-keep", text, KEEP_LIMITS)?;
         }
         Ok(retention)
     }

@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::JobRuns;
+use super::verdicts::REPEATED;
 use crate::effect::Verdict;
 use crate::job::{Delivery, Job};
 use crate::record::{Attempt, Outcomes};
@@ -39,7 +40,7 @@ impl JobRuns<'_> {
             }
             Some(job) if !job.enabled => "it is not repeated: its job is disabled",
             Some(_) => {
-                outcomes.verdicts.push(self.lost(attempt, &format!("{why}; another attempt follows")));
+                outcomes.verdicts.push(self.lost(attempt, &format!("{why}; {REPEATED}")));
                 return Some(attempt.clone().next());
             }
         };

@@ -4,14 +4,18 @@ use alloc::format;
 use alloc::string::String;
 
 use super::JobRuns;
+use super::cancel::MANUAL;
 use crate::due::{FORGOTTEN, MisfirePolicy};
 use crate::effect::{Verdict, VerdictState};
 use crate::ids::{Fire, RunId};
-use crate::overlap::SUPERSEDED;
+use crate::overlap::{STILL_RUNNING, SUPERSEDED};
 use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
 use crate::time::Wall;
+
+/// How the reason of a lost attempt ends when another attempt of its run follows.
+pub(super) const REPEATED: &str = "another attempt follows";
 
 /// The verdict that this attempt of a run will not be made, which the history expects.
 pub(crate) fn not_attempted(run: RunId, attempt: u32, due: Wall, node: &str, why: &str) -> Verdict {
@@ -109,4 +113,30 @@ pub(crate) fn no_more(due: Wall, policy: &MisfirePolicy) -> String {
 /// The verdict on fires that are skipped for another reason.
 pub(crate) fn missed(from: Wall, last: Wall, why: &str) -> String {
     if from == last { String::from(why) } else { format!("all fires from {from} on: {why}") }
+}
+
+/// Whether another attempt follows a lost one. Only the reason says so, as a verdict may come from an earlier version.
+#[must_use]
+pub fn is_repeated(reason: &str) -> bool {
+    reason.ends_with(REPEATED)
+}
+
+/// Whether a fire is skipped because its job or an operator wants it so, and not because no node ran it in time.
+#[must_use]
+pub fn is_skipped_on_purpose(reason: &str) -> bool {
+    let wanted = [STILL_RUNNING, SUPERSEDED, MANUAL].iter().any(|why| reason.contains(why));
+    wanted && !reason.contains(FORGOTTEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_says_whether_a_fire_is_skipped_on_purpose() {
+        let whole = missed(Wall(1), Wall(2), SUPERSEDED);
+        assert!([STILL_RUNNING, SUPERSEDED, MANUAL, &whole].into_iter().all(is_skipped_on_purpose));
+        let lost = missed(Wall(1), Wall(2), &format!("{FORGOTTEN}; later ones: {SUPERSEDED}"));
+        assert!(!["older than the grace of 60 s", &lost, ""].into_iter().any(is_skipped_on_purpose));
+    }
 }

@@ -27,6 +27,8 @@ struct TrackedRun {
     retry: Option<Box<Backoff>>,
     /// Whether it is executed in this process.
     inside: bool,
+    /// Whether it starts later than its job allows.
+    late: bool,
 }
 
 impl RunTracker {
@@ -38,7 +40,8 @@ impl RunTracker {
     pub(super) fn resume(mut self, passed: Vec<HandoffRecord>) -> Self {
         for HandoffRecord { record, retry } in passed {
             let key = (record.run.clone(), record.attempt);
-            self.running.insert(key, TrackedRun { record: Box::new(record), retry, inside: false });
+            self.running
+                .insert(key, TrackedRun { record: Box::new(record), retry, inside: false, late: false });
         }
         self
     }
@@ -65,8 +68,9 @@ impl RunTracker {
         self.running.keys().map(|(run, _)| run)
     }
 
-    /// Records a run that is about to start. Its record is written when the step is over: every start comes first.
-    pub(super) fn starting(&mut self, run: &Run) {
+    /// Records a run that is about to start, and whether that is later than its job allows. Its record is written when
+    /// the step is over: every start comes first.
+    pub(super) fn starting(&mut self, run: &Run, late: bool) {
         let record = RunRecord {
             seq: 0,
             run: run.id.clone(),
@@ -91,13 +95,16 @@ impl RunTracker {
             },
         };
         let inside = !matches!(run.work, Work::Command(_));
-        self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside });
+        self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside, late });
     }
 
     /// Writes the started runs to history.
     pub(super) fn started(&mut self, history: &History) {
         for run in self.starting.drain(..) {
             history.put(HistoryWrite::Attempt(run.record.clone()));
+            if run.late {
+                history.put(HistoryWrite::StartedLate(run.record.run.clone()));
+            }
             self.running.insert((run.record.run.clone(), run.record.attempt), run);
         }
     }

@@ -200,7 +200,12 @@ impl HistoryConnection {
             return Ok(());
         }
         let weight = |row: &[SqlArg<'_>; N]| {
-            row.iter().map(|arg| if let SqlArg::Text(text) = arg { text.len() } else { 8 }).sum()
+            let weight = |arg: &SqlArg<'_>| match arg {
+                SqlArg::Text(text) => text.len(),
+                SqlArg::Bytes(bytes) => bytes.len(),
+                SqlArg::Int(_) | SqlArg::Maybe(_) | SqlArg::BehindBase(_) => 8,
+            };
+            row.iter().map(weight).sum()
         };
         for some in pieces(rows, weight) {
             self.run(self.statement(before).rows(some.iter().copied()).then(behind)).await?;
@@ -278,6 +283,17 @@ impl HistoryRow {
     /// An integer that may be null, converted to the wanted type.
     pub(super) fn maybe_number<T: TryFrom<i64>>(&self, at: usize) -> Result<Option<T>, DatabaseError> {
         self.maybe(at)?.map(T::try_from).transpose().map_err(|_| odd(at))
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&self, at: usize) -> Result<Vec<u8>, DatabaseError> {
+        match self {
+            Self::File(values) => match values.get(at) {
+                Some(Value::Blob(bytes)) => Ok(bytes.clone()),
+                _ => Err(odd(at)),
+            },
+            Self::Server(row) => row.bytes(at).map_err(|_| odd(at)),
+        }
     }
 
     /// A text.

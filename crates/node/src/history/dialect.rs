@@ -89,4 +89,17 @@ impl HistoryDialect {
         }
         text
     }
+
+    /// The text after `VALUES …` that adds to these columns of an existing row with the same keys.
+    pub(super) fn increase(&self, table: &str, keys: &str, columns: &[&str]) -> String {
+        let begin = match self.conflict {
+            true => format!(" ON CONFLICT ({keys}) DO UPDATE SET "),
+            false => " ON DUPLICATE KEY UPDATE ".to_owned(),
+        };
+        let sum = |column: &&str| match self.conflict {
+            true => format!("{column} = {table}.{column} + excluded.{column}"),
+            false => format!("{column} = {column} + VALUES({column})"),
+        };
+        begin + &columns.iter().map(sum).collect::<Vec<_>>().join(", ")
+    }
 }

@@ -17,6 +17,8 @@ use super::entry::HistoryWrite;
 use super::job_versions::JobVersionBatch;
 use super::notice::Notice;
 use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
+use super::summary::mark::{FireMark, late_start};
+use super::summary::tally::FireTally;
 
 /// A result that came after the final one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,10 +31,12 @@ pub(super) struct LateResult {
 
 /// An attempt, and whether its row has to be written.
 #[derive(Debug)]
-struct AttemptDraft {
-    record: RunRecord,
+pub(super) struct AttemptDraft {
+    pub(super) record: RunRecord,
+    /// What it counts as in the roll-ups.
+    pub(super) mark: FireMark,
     stored: bool,
-    touched: bool,
+    pub(super) touched: bool,
 }
 
 /// The last sequence number of each table.
@@ -48,7 +52,7 @@ pub(super) struct LastNumbers {
 pub(super) struct BatchDraft {
     pub(super) now: Wall,
     pub(super) last: LastNumbers,
-    attempts: BTreeMap<RunId, Vec<AttemptDraft>>,
+    pub(super) attempts: BTreeMap<RunId, Vec<AttemptDraft>>,
     /// Since when each shard of a job fails: before the batch, and by now.
     failing_before: BTreeMap<(JobName, Shard), Wall>,
     failing: BTreeMap<(JobName, Shard), Wall>,
@@ -71,6 +75,12 @@ pub(super) struct BatchDraft {
     pub(super) resend_for: Vec<String>,
     /// How many new rows each job has.
     pub(super) jobs: BTreeMap<JobName, u32>,
+    /// The changes of the roll-ups.
+    pub(super) tally: FireTally,
+    /// Whether the roll-ups changed, so that changes of jobs have to be merged.
+    pub(super) is_counted: bool,
+    /// Runs that started later than their jobs allow.
+    pub(super) late_starts: BTreeSet<RunId>,
 }
 
 impl BatchDraft {
@@ -79,8 +89,8 @@ impl BatchDraft {
     }
 
     /// Adds an attempt that the table has.
-    pub(super) fn found(&mut self, record: RunRecord) {
-        let line = AttemptDraft { record, stored: true, touched: false };
+    pub(super) fn found(&mut self, record: RunRecord, mark: FireMark) {
+        let line = AttemptDraft { record, mark, stored: true, touched: false };
         self.attempts.entry(line.record.run.clone()).or_default().push(line);
     }
 
@@ -104,7 +114,8 @@ impl BatchDraft {
                 self.count(&record.job);
             }
             HistoryWrite::NotStarted { run, attempt } => self.not_started(run, *attempt),
-            HistoryWrite::Verdict(verdict, item) => {
+            HistoryWrite::StartedLate(run) => drop(self.late_starts.insert(run.clone())),
+            HistoryWrite::Verdict(verdict, item, _) => {
                 let shards: Vec<Shard> = shards_of(verdict).collect();
                 let mut new = shards.clone();
                 new.retain(|shard| self.put(&of_verdict(verdict, *shard, self.now)));
@@ -139,7 +150,7 @@ impl BatchDraft {
             None => {
                 self.last.attempt += 1;
                 let record = RunRecord { seq: self.last.attempt, ..record.clone() };
-                lines.push(AttemptDraft { record, stored: false, touched: true });
+                lines.push(AttemptDraft { record, mark: FireMark::default(), stored: false, touched: true });
                 true
             }
             Some(line) if !line.record.state.is_end() => {
@@ -173,6 +184,9 @@ impl BatchDraft {
             return;
         }
         self.gone.extend(line.stored.then_some(line.record.seq));
+        if line.mark.late {
+            self.tally.add(&run.job, line.record.due, &late_start().reversed());
+        }
         lines.swap_remove(nth);
     }
 
@@ -206,10 +220,10 @@ impl BatchDraft {
     }
 
     /// The attempts whose rows have to be written, in the order in which history received them.
-    pub(super) fn touched(&self) -> Vec<&RunRecord> {
-        let mut all: Vec<_> =
-            self.attempts.values().flatten().filter(|line| line.touched).map(|line| &line.record).collect();
-        all.sort_by_key(|record| record.seq);
+    pub(super) fn touched(&self) -> Vec<(&RunRecord, FireMark)> {
+        let touched = self.attempts.values().flatten().filter(|line| line.touched);
+        let mut all: Vec<_> = touched.map(|line| (&line.record, line.mark)).collect();
+        all.sort_by_key(|(record, _)| record.seq);
         all
     }
 

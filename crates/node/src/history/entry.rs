@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{EventReport, Verdict};
 use evenkeel_core::ids::{JobName, RunId};
+use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
 
 use super::audit::AuditEntry;
@@ -20,8 +21,10 @@ pub(crate) enum HistoryWrite {
     NotStarted { run: RunId, attempt: u32 },
     /// The last attempt of a run, with its final state, and the notice policy.
     Outcome(Box<RunRecord>, Option<Box<NoticePolicy>>),
-    /// A verdict that must be acknowledged, and the notice policy.
-    Verdict(Box<Verdict>, Option<Box<NoticePolicy>>),
+    /// The first attempt of a scheduled run started later than its job allows. Follows the entry of the attempt.
+    StartedLate(RunId),
+    /// A verdict that must be acknowledged, the notice policy, and which fires it counts for.
+    Verdict(Box<Verdict>, Option<Box<NoticePolicy>>, VerdictFires),
     /// A notice that this node made.
     Notice(Box<Notice>, String),
     /// The notice of this number was sent.
@@ -36,6 +39,15 @@ pub(crate) enum HistoryWrite {
     JobVersion(Box<JobVersionEntry>),
     /// An event of the node.
     Event { at: Wall, node: String, kind: &'static str, job: Option<JobName>, text: String },
+}
+
+/// Which fires a verdict counts for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VerdictFires {
+    /// The schedule of the job, which says how many fires a skipped span has.
+    pub(crate) schedule: Option<Box<Schedule>>,
+    /// Whether another node writes the same verdict into a history of its own, and counts there.
+    pub(crate) elsewhere: bool,
 }
 
 impl HistoryWrite {
@@ -55,7 +67,8 @@ pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
                 (record.run.clone(), record.attempt)
             }
             HistoryWrite::NotStarted { run, attempt } => (run.clone(), *attempt),
-            HistoryWrite::Verdict(..)
+            HistoryWrite::StartedLate(_)
+            | HistoryWrite::Verdict(..)
             | HistoryWrite::Load(_)
             | HistoryWrite::Event { .. }
             | HistoryWrite::Audit(_)

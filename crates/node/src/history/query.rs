@@ -19,6 +19,7 @@ use super::parameters;
 use super::progress::WriteProgress;
 use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 use super::rows::{COLUMNS, any_of, number, record};
+use super::summary::{SummaryFilter, SummaryPart};
 use crate::audit::{AuditFilter, AuditRecord};
 use crate::job_version::{JobVersion, JobVersionFilter};
 
@@ -85,6 +86,10 @@ impl HistoryReader {
 
     pub(crate) async fn run(&self, run: RunId) -> Result<Vec<RunRecord>, HistoryError> {
         self.ask(run).await
+    }
+
+    pub(crate) async fn summary(&self, filter: SummaryFilter) -> Result<SummaryPart, HistoryError> {
+        Ok(self.ask(filter).await?.pop().unwrap_or_default())
     }
 
     pub(crate) async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {

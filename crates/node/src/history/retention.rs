@@ -13,6 +13,7 @@ use evenkeel_registry::sql::{SqlArg, SqlStatement};
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
 use super::job_versions;
 use super::rows::change;
+use super::summary;
 use crate::retention::Retention;
 
 /// How often it sweeps, and how soon again when it left something.
@@ -42,17 +43,42 @@ pub(super) struct RetentionSweeper {
     grown: BTreeMap<JobName, u32>,
     /// Jobs with new versions, whose number was not looked at since.
     redeclared: BTreeSet<JobName>,
+    /// Whether changes of roll-ups may wait to be merged.
+    unmerged: bool,
 }
 
 impl RetentionSweeper {
     pub(super) fn new(keep: Retention) -> Self {
-        Self { keep, next: Mono(i64::MIN), grown: BTreeMap::new(), redeclared: BTreeSet::new() }
+        Self {
+            keep,
+            next: Mono(i64::MIN),
+            grown: BTreeMap::new(),
+            redeclared: BTreeSet::new(),
+            unmerged: true,
+        }
     }
 
     /// Notes that these jobs have new versions, so that one of the next sweeps deletes those that are too many.
     pub(super) fn note_versions(&mut self, jobs: BTreeSet<JobName>) {
         let room = JOBS_MAX.saturating_sub(self.redeclared.len());
         self.redeclared.extend(jobs.into_iter().take(room));
+    }
+
+    /// Notes that changes of roll-ups wait to be merged.
+    pub(super) fn note_counted(&mut self, is_counted: bool) {
+        self.unmerged |= is_counted;
+    }
+
+    /// Merges changes of roll-ups while nothing else is to be written.
+    pub(super) async fn merge(&mut self, link: &mut HistoryConnection) -> Result<(), DatabaseError> {
+        // After an error it is tried again behind the next batch that counts.
+        if std::mem::take(&mut self.unmerged) {
+            link.lock().await?;
+            let more = summary::store::merge(link).await?;
+            link.commit().await?;
+            self.unmerged = more;
+        }
+        Ok(())
     }
 
     /// Counts new rows, and deletes old ones when it is due.
@@ -73,7 +99,11 @@ impl RetentionSweeper {
         self.next = now.mono + EVERY;
         let oldest = before(now.wall, self.keep.age);
         link.lock().await?;
-        let mut more = self.sweep_attempts(link, oldest).await?;
+        // Before they are deleted, the rows of an earlier version are counted.
+        let mut more = summary::backfill::step(link).await?;
+        let unmerged = summary::store::merge(link).await?;
+        more |= unmerged;
+        more |= self.sweep_attempts(link, oldest).await?;
         for (table, at) in BY_AGE {
             more |= sweep_by_age(link, table, at, oldest).await?;
         }
@@ -82,7 +112,11 @@ impl RetentionSweeper {
         more |= sweep_by_age(link, "job_version", "replaced", before(now.wall, self.keep.audit)).await?;
         more |= self.sweep_versions(link).await?;
         more |= self.sweep_jobs(link).await?;
+        let (hour, day) = summary::sweep::oldest(before(now.wall, self.keep.summary));
+        more |= sweep_by_age(link, "rollup_hour", "hour", Wall(hour)).await?;
+        more |= summary::sweep::sweep_jobs(link, day, CHUNK).await?;
         link.commit().await?;
+        self.unmerged = unmerged;
         if more {
             self.next = now.mono + SOON;
         }

@@ -13,7 +13,7 @@ const APPLICATION: i64 = 0x4576_4b68;
 /// How long to wait for a locked file before that is reported; after that it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The layout that this program writes.
-const LAYOUT: i64 = 9;
+const LAYOUT: i64 = 10;
 
 /// `attempt.seq` is the order in which history received attempts: lists are paged by it. Successes are by far the most
 /// and nobody lists them alone, so they are not in the index of states.
@@ -182,6 +182,46 @@ CREATE TABLE job_version (
 CREATE INDEX job_version_replaced ON job_version (replaced) WHERE replaced IS NOT NULL;
 ";
 
+/// Layout 10 adds the roll-ups, what each attempt counts as in them, and up to which attempt of an earlier layout they have
+/// to go. The file's id tells files apart whose counts are added up.
+const ROLLUPS: &str = "
+ALTER TABLE attempt ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE rollup_hour (
+    namespace TEXT NOT NULL,
+    hour INTEGER NOT NULL,
+    ran INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    killed INTEGER NOT NULL,
+    missed INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    late INTEGER NOT NULL,
+    manual INTEGER NOT NULL,
+    run_millis INTEGER NOT NULL,
+    PRIMARY KEY (namespace, hour)
+) WITHOUT ROWID;
+CREATE INDEX rollup_hour_hour ON rollup_hour (hour);
+CREATE TABLE rollup_job (
+    day INTEGER NOT NULL,
+    job TEXT NOT NULL,
+    hours BLOB NOT NULL,
+    trouble INTEGER NOT NULL,
+    PRIMARY KEY (day, job)
+) WITHOUT ROWID;
+CREATE INDEX rollup_job_of_job ON rollup_job (job, day);
+CREATE INDEX rollup_job_trouble ON rollup_job (day, trouble) WHERE trouble > 0;
+CREATE TABLE rollup_pending (
+    seq INTEGER PRIMARY KEY,
+    changes TEXT NOT NULL
+);
+CREATE TABLE rollup_state (
+    one INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    next INTEGER NOT NULL,
+    last INTEGER NOT NULL
+);
+INSERT INTO rollup_state SELECT 1, lower(hex(randomblob(16))), 0, coalesce(max(seq), 0) FROM attempt;
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
@@ -232,17 +272,8 @@ pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
 /// Migrates the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| explain(&e);
-    let steps = [
-        (2, LOADS),
-        (3, SENT),
-        (4, NOTICES),
-        (5, BATCHES),
-        (6, AUDIT),
-        (7, EVENT_JOBS),
-        (8, PARAMETERS),
-        (9, JOB_VERSIONS),
-    ];
-    for (layout, step) in steps {
+    let steps = [LOADS, SENT, NOTICES, BATCHES, AUDIT, EVENT_JOBS, PARAMETERS, JOB_VERSIONS, ROLLUPS];
+    for (layout, step) in (2..).zip(steps) {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
         }
@@ -273,6 +304,32 @@ mod tests {
         let count: i64 =
             open(&path).unwrap().0.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn a_file_of_the_layout_before_is_rolled_up_to_its_last_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old");
+        let old = Connection::open(&path).unwrap();
+        for step in [TABLES, LOADS, SENT, NOTICES, BATCHES, AUDIT, EVENT_JOBS] {
+            old.execute_batch(step).unwrap();
+        }
+        for (run, seq) in [("j:1:0", 3), ("j:2:0", 8)] {
+            let row =
+                "INSERT INTO attempt VALUES (?1, ?2, 1, 'j', 0, 1, 'n', 1, '', NULL, NULL, 1, 2, 1, 0, '')";
+            old.execute(row, rusqlite::params![seq, run]).unwrap();
+        }
+        old.pragma_update(None, "application_id", APPLICATION).unwrap();
+        old.pragma_update(None, "user_version", 7).unwrap();
+        drop(old);
+        let (file, _) = open(&path).unwrap();
+        let state = "SELECT next, last, (SELECT sum(counted) FROM attempt), length(id) FROM rollup_state";
+        let number = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at);
+        let numbers =
+            file.query_row(state, [], |row| (0..4).map(|at| number(row, at)).collect::<Result<Vec<_>, _>>());
+        assert_eq!(numbers.unwrap(), [0, 8, 0, 32]);
+        drop(file);
+        open(&path).unwrap();
     }
 
     #[test]

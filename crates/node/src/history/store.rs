@@ -14,10 +14,12 @@ use super::notice::Notice;
 use super::parameters;
 use super::record::{EventRecord, LoadPoint, RunRecord};
 use super::rows::{COLUMNS, any_of, change, number, plain, record};
+use super::summary;
+use super::summary::mark::FireMark;
 
 /// The columns that change.
-const CHANGING: [&str; 9] =
-    ["node", "state", "reason", "code", "token", "started", "ended", "output", "sent"];
+const CHANGING: [&str; 10] =
+    ["node", "state", "reason", "code", "token", "started", "ended", "output", "sent", "counted"];
 
 /// The most unsent notices of an earlier life that are sent in the next one.
 const UNSENT_MAX: i64 = 200;
@@ -75,12 +77,14 @@ pub(super) async fn load(
     for entry in batch {
         match entry {
             HistoryWrite::Attempt(record) => runs.push(record.run.to_string()),
-            HistoryWrite::NotStarted { run, .. } => runs.push(run.to_string()),
+            HistoryWrite::NotStarted { run, .. } | HistoryWrite::StartedLate(run) => {
+                runs.push(run.to_string())
+            }
             HistoryWrite::Outcome(record, _) => {
                 runs.push(record.run.to_string());
                 jobs.insert(record.job.as_str());
             }
-            HistoryWrite::Verdict(verdict, _) => {
+            HistoryWrite::Verdict(verdict, ..) => {
                 let run = |shard| RunId { shard, ..verdict.run.clone() }.to_string();
                 runs.extend(shards_of(verdict).map(run));
                 jobs.insert(verdict.run.job.as_str());
@@ -96,9 +100,9 @@ pub(super) async fn load(
     }
     runs.sort_unstable();
     runs.dedup();
-    let asked = format!("SELECT {COLUMNS} FROM {} WHERE run IN ", link.table("attempt"));
+    let asked = format!("SELECT {COLUMNS}, counted FROM {} WHERE run IN ", link.table("attempt"));
     for row in any_of(link, &asked, runs.iter().map(String::as_str)).await? {
-        draft.found(record(&row)?);
+        draft.found(record(&row)?, FireMark::of(row.int(16)?));
     }
     for row in failing(link, &jobs).await? {
         draft.found_failing(job(&row, 0)?, Shard(row.number(1)?), Wall(row.int(2)?));
@@ -147,6 +151,7 @@ pub(super) async fn save(
     let gone = draft.gone.iter().map(|seq| seq.cast_signed()).collect();
     change(link, &format!("DELETE FROM {} WHERE seq IN ", link.table("attempt")), gone).await?;
     save_attempts(link, &draft.touched()).await?;
+    draft.is_counted = summary::store::save(link, &draft.tally).await?;
     save_late(link, draft).await?;
     save_failing(link, draft).await?;
     parameters::save(link, &draft).await?;
@@ -158,12 +163,15 @@ pub(super) async fn save(
     Ok(notices)
 }
 
-async fn save_attempts(link: &mut HistoryConnection, records: &[&RunRecord]) -> Result<(), DatabaseError> {
+async fn save_attempts(
+    link: &mut HistoryConnection,
+    records: &[(&RunRecord, FireMark)],
+) -> Result<(), DatabaseError> {
     let texts: Vec<_> = records
         .iter()
-        .map(|record| (record.run.to_string(), plain(&record.reason), plain(&record.sent)))
+        .map(|(record, _)| (record.run.to_string(), plain(&record.reason), plain(&record.sent)))
         .collect();
-    let each = records.iter().zip(&texts).map(|(record, (run, reason, sent))| {
+    let each = records.iter().zip(&texts).map(|((record, mark), (run, reason, sent))| {
         [
             SqlArg::Int(record.seq.cast_signed()),
             SqlArg::Text(run),
@@ -181,10 +189,11 @@ async fn save_attempts(link: &mut HistoryConnection, records: &[&RunRecord]) -> 
             SqlArg::Int(record.from.0),
             SqlArg::Int(record.output.cast_signed()),
             SqlArg::Text(sent),
+            SqlArg::Int(mark.number()),
         ]
     });
     let rows: Vec<_> = each.collect();
-    let before = format!("INSERT INTO {} ({COLUMNS}) VALUES ", link.table("attempt"));
+    let before = format!("INSERT INTO {} ({COLUMNS}, counted) VALUES ", link.table("attempt"));
     let behind = link.dialect.update("run, attempt", &CHANGING);
     link.insert((&before, &behind), &rows).await
 }

@@ -6,6 +6,7 @@ use evenkeel_registry::RegistryError;
 use evenkeel_registry::sql::{SqlConnection, SqlStatement, SqlTarget, TableLayout};
 
 use super::location::HistoryServer;
+use super::summary::COUNT_COLUMNS;
 
 /// Creates the tables, or waits for the node that is creating them.
 ///
@@ -54,6 +55,7 @@ fn layout(server: &HistoryServer) -> TableLayout {
         event_jobs_layout(&words, &name),
         parameters_layout(&words, &name),
         job_versions_layout(&words, &name),
+        rollups_layout(&words, &name, &server.prefix),
     ];
     TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
@@ -68,6 +70,12 @@ struct ColumnTypes {
     table: &'static str,
     /// Whether the server has partial indexes.
     partial: bool,
+    /// The type of bytes.
+    bytes: &'static str,
+    /// A text that differs each time.
+    fresh: &'static str,
+    /// Inserted between `INSERT` and `INTO`, and at the end, to leave an existing row as it is.
+    ignore: (&'static str, &'static str),
     /// Whether an index can be created inside `CREATE TABLE`, in one step.
     inside: bool,
 }
@@ -95,17 +103,46 @@ impl TableIndex {
 impl ColumnTypes {
     fn of(target: &SqlTarget) -> Self {
         match target {
-            SqlTarget::Postgres(_) => {
-                Self { key: "TEXT COLLATE \"C\"", prose: "TEXT", table: "", partial: true, inside: false }
-            }
+            SqlTarget::Postgres(_) => Self {
+                key: "TEXT COLLATE \"C\"",
+                prose: "TEXT",
+                bytes: "BYTEA",
+                fresh: "md5(concat(random(), clock_timestamp()))",
+                ignore: target.dialect().ignore,
+                table: "",
+                partial: true,
+                inside: false,
+            },
             SqlTarget::MySql(_) => Self {
                 key: "VARBINARY(700)",
                 prose: "MEDIUMTEXT CHARACTER SET utf8mb4",
+                bytes: "VARBINARY(2100)",
+                fresh: "uuid()",
+                ignore: target.dialect().ignore,
                 table: "ENGINE = InnoDB ROW_FORMAT = DYNAMIC",
                 partial: false,
                 inside: true,
             },
         }
+    }
+
+    /// The statements that add a column, if it is not there: a step may be repeated.
+    fn add_column(&self, table: &str, plain: &str, column: &str) -> Vec<String> {
+        let add = format!("ALTER TABLE {table} ADD COLUMN");
+        if !self.inside {
+            return vec![format!("{add} IF NOT EXISTS {column}")];
+        }
+        // MySQL, other than MariaDB, knows no such condition.
+        let name = column.split(' ').next().unwrap_or_default();
+        vec![
+            format!(
+                "SET @add_column = (SELECT IF(count(*) = 0, '{add} {column}', 'DO 0') FROM information_schema.columns
+                 WHERE table_schema = database() AND table_name = '{plain}' AND column_name = '{name}')"
+            ),
+            "PREPARE add_column FROM @add_column".to_owned(),
+            "EXECUTE add_column".to_owned(),
+            "DEALLOCATE PREPARE add_column".to_owned(),
+        ]
     }
 
     /// The statements for a table and its indexes.
@@ -249,4 +286,41 @@ fn job_versions_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> V
     );
     let indexes: &[_] = &[TableIndex::partial("replaced", "replaced", "WHERE replaced IS NOT NULL")];
     words.table(name, "job_version", &columns, indexes)
+}
+
+/// Layout 6 adds the roll-ups, what each attempt counts as in them, and up to which attempt of an earlier layout they have
+/// to go.
+fn rollups_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String, prefix: &str) -> Vec<String> {
+    let ColumnTypes { key, prose, bytes, fresh, .. } = words;
+    let counts: String = COUNT_COLUMNS.iter().map(|column| format!("{column} BIGINT NOT NULL, ")).collect();
+    let hour =
+        format!("namespace {key} NOT NULL, hour BIGINT NOT NULL, {counts} PRIMARY KEY (namespace, hour)");
+    let job = format!(
+        "day BIGINT NOT NULL, job {key} NOT NULL, hours {bytes} NOT NULL, trouble BIGINT NOT NULL, PRIMARY KEY (day, job)"
+    );
+    let pending = format!("seq BIGINT PRIMARY KEY, changes {prose} NOT NULL");
+    let state =
+        format!("one SMALLINT PRIMARY KEY, id {key} NOT NULL, next BIGINT NOT NULL, last BIGINT NOT NULL");
+    let (ignore, nothing) = words.ignore;
+    let (attempt, rolled) = (name("attempt"), name("rollup_state"));
+    [
+        words.add_column(&attempt, &format!("{prefix}attempt"), "counted BIGINT NOT NULL DEFAULT 0"),
+        words.table(name, "rollup_hour", &hour, &[TableIndex::whole("hour", "hour")]),
+        words.table(
+            name,
+            "rollup_job",
+            &job,
+            &[
+                TableIndex::whole("of_job", "job, day"),
+                TableIndex::partial("trouble", "day, trouble", "WHERE trouble > 0"),
+            ],
+        ),
+        words.table(name, "rollup_pending", &pending, &[]),
+        words.table(name, "rollup_state", &state, &[]),
+        vec![format!(
+            "INSERT {ignore} INTO {rolled} (one, id, next, last)
+             SELECT 1, {fresh}, 0, coalesce(max(seq), 0) FROM {attempt} {nothing}"
+        )],
+    ]
+    .concat()
 }

@@ -53,7 +53,7 @@ fn verdict(run: &str, state: VerdictState) -> Verdict {
 }
 
 fn lost(run: &str) -> HistoryWrite {
-    HistoryWrite::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
+    HistoryWrite::Verdict(Box::new(verdict(run, VerdictState::Lost)), None, VerdictFires::default())
 }
 
 fn reader_of(place: HistoryLocation) -> HistoryReader {
@@ -389,8 +389,10 @@ async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let path = folder.path().join("h.db");
     let (db, _) = schema::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job; DROP TABLE run_parameters; DROP TABLE job_version;
-         DROP INDEX late_heard;
+        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job;
+         DROP TABLE run_parameters; DROP TABLE job_version;
+         DROP TABLE rollup_hour; DROP TABLE rollup_job; DROP TABLE rollup_pending; DROP TABLE rollup_state;
+         ALTER TABLE attempt DROP COLUMN counted; DROP INDEX late_heard;
          DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;
          ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1;
          INSERT INTO attempt (seq, run, attempt, job, shard, due, node, state, reason, since, output)
@@ -436,3 +438,4 @@ mod listing;
 mod locked;
 mod notices;
 mod parameters;
+mod summary;

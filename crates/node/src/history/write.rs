@@ -11,7 +11,7 @@ use evenkeel_core::time::Wall;
 use super::connection::{DatabaseError, HistoryConnection};
 use super::entry::{BatchId, HistoryWrite};
 use super::notice::Notice;
-use super::store;
+use super::{settlement, store};
 
 /// The result of a batch.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub(super) struct BatchResult {
     pub(super) jobs: BTreeMap<JobName, u32>,
     /// The jobs with new versions.
     pub(super) redeclared: BTreeSet<JobName>,
+    /// Whether the roll-ups changed.
+    pub(super) is_counted: bool,
     /// The notices to send.
     pub(super) notices: Vec<Notice>,
 }
@@ -41,9 +43,18 @@ pub(super) async fn write(
     }
     if unsure.is_none() {
         let mut draft = store::load(link, batch, now).await?;
-        batch.iter().for_each(|entry| draft.take(entry));
+        for entry in batch {
+            draft.take(entry);
+            settlement::count(&mut draft, entry);
+        }
+        settlement::count_late(&mut draft);
         let notices = store::save(link, &mut draft, stamp).await?;
-        *unsure = Some(BatchResult { redeclared: draft.versions.jobs(), jobs: draft.jobs, notices });
+        *unsure = Some(BatchResult {
+            redeclared: draft.versions.jobs(),
+            jobs: draft.jobs,
+            is_counted: draft.is_counted,
+            notices,
+        });
     }
     link.commit().await?;
     Ok(unsure.take().unwrap_or_default())

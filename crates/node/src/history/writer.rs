@@ -109,12 +109,26 @@ impl HistoryWriter {
         loop {
             match timeout(LOOK, self.entries.recv()).await {
                 Ok(entry) => return entry,
-                Err(_) => match self.reopen().await {
+                Err(_) => match self.idle().await {
                     Ok(()) => self.report_writable(true, ""),
                     Err(fault) => self.report_writable(false, &fault.to_string()),
                 },
             }
         }
+    }
+
+    /// Checks the file, and merges what batches left to be merged.
+    async fn idle(&mut self) -> Result<(), DatabaseError> {
+        self.reopen().await?;
+        // After any error this connection is not used again.
+        if let Some(mut link) = self.connection.take() {
+            match self.sweeper.merge(&mut link).await {
+                Ok(()) => self.connection = Some(link),
+                // Entries can be written all the same.
+                Err(error) => tracing::warn!("the roll-ups of the history were not merged: {error}"),
+            }
+        }
+        Ok(())
     }
 
     fn fill(&mut self, batch: &mut Vec<HistoryWrite>) {
@@ -160,6 +174,7 @@ impl HistoryWriter {
         let now = clock::now();
         let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
         self.sweeper.note_versions(written.redeclared);
+        self.sweeper.note_counted(written.is_counted);
         // The batch is written: a failed sweep must not write it again, and lose the notices.
         match self.sweeper.sweep(&mut link, written.jobs, now).await {
             Ok(()) => self.connection = Some(link),
@@ -258,13 +273,14 @@ fn is_waited_for(entry: &HistoryWrite) -> bool {
 
 fn acknowledgement(entry: &HistoryWrite) -> Option<HistoryEvent> {
     match entry {
-        HistoryWrite::Verdict(verdict, _) => {
+        HistoryWrite::Verdict(verdict, ..) => {
             Some(HistoryEvent::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
         }
         HistoryWrite::Audit(noted) => noted.ask.map(HistoryEvent::AuditWritten),
         HistoryWrite::Attempt(_)
         | HistoryWrite::Outcome(..)
         | HistoryWrite::NotStarted { .. }
+        | HistoryWrite::StartedLate(_)
         | HistoryWrite::Load(_)
         | HistoryWrite::JobVersion(_)
         | HistoryWrite::Event { .. }

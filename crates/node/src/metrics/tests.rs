@@ -7,6 +7,7 @@ use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
 use super::*;
+use crate::history::VerdictFires;
 
 fn text_of(metrics: &NodeMetrics, format: MetricsFormat) -> String {
     let mut out = String::new();
@@ -79,9 +80,9 @@ fn a_verdict_counts_each_shard_that_it_is_about() {
         from: Wall(1_000_000),
         shards,
     };
-    metrics.recorded(&HistoryWrite::Verdict(Box::new(verdict.clone()), None));
+    metrics.recorded(&HistoryWrite::Verdict(Box::new(verdict.clone()), None, VerdictFires::default()));
     let alone = Verdict { shards: ShardSet::default(), state: VerdictState::Lost, ..verdict };
-    metrics.recorded(&HistoryWrite::Verdict(Box::new(alone), None));
+    metrics.recorded(&HistoryWrite::Verdict(Box::new(alone), None, VerdictFires::default()));
     let text = text_of(&metrics, MetricsFormat::Prometheus);
     says(&text, "evenkeel_fires_total{namespace=\"default\",outcome=\"skipped\"} 3");
     says(&text, "evenkeel_fires_total{namespace=\"default\",outcome=\"lost\"} 1");

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
+use crate::history::VerdictFires;
 
 fn record(run: &str, attempt: u32, state: AttemptState) -> Box<RunRecord> {
     let run: RunId = run.parse().unwrap();
@@ -101,7 +102,7 @@ fn a_verdict_is_the_span_of_each_shard_and_only_a_lost_one_is_an_error() {
         let shards = shards.parse().unwrap();
         let verdict =
             Verdict { run, attempt: 1, due: Wall(1_000), state, reason, node, from: Wall(1_000), shards };
-        HistoryWrite::Verdict(Box::new(verdict), None)
+        HistoryWrite::Verdict(Box::new(verdict), None, VerdictFires::default())
     };
     let lost = built(&verdict(VerdictState::Lost, "2-4"));
     assert_eq!(lost.len(), 3);

@@ -9,15 +9,15 @@ use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
     App, attention, audit, calendars, cluster, cluster_health, events, explain, forecast, http_metrics, jobs,
-    live, namespaces, nodes, plan, preview, run_list, runs, search, secrets, settings, shards, tokens,
-    unsealed, users, versions,
+    live, namespaces, nodes, plan, preview, run_list, runs, search, secrets, settings, shards, summary,
+    tokens, unsealed, users, versions,
 };
 use crate::api_types::{
     AttentionPage, AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, ClusterHealth,
     EventPage, ExplanationRow, ForecastAnswer, JobDetail, JobPage, JobVersionDetail, JobVersionPage,
     LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, PlanAnswer, RunDetail, RunPage, RunningRow,
-    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, TokenPage, TreePage,
-    UnsealedPage, UserPage, UserRow, WaitAnswer,
+    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, SummaryPage, TokenPage,
+    TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
@@ -208,6 +208,14 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Lists jobs and nodes that need a person, the worst first")
             .query::<attention::AttentionListQuery>()
             .answers::<AttentionPage>(),
+    ),
+    read(
+        "/api/v1/summary",
+        Scope::List,
+        || get(summary::show),
+        does("Counts fires by outcome, for each hour, day or job")
+            .query::<summary::SummaryQuery>()
+            .answers::<SummaryPage>(),
     ),
     read("/api/v1/nodes", Scope::Cluster, || get(nodes::list), does("Lists the nodes").answers::<NodePage>()),
     read(

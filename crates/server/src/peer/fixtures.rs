@@ -5,8 +5,8 @@
 
 use evenkeel::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 use evenkeel::{
-    AttemptState, EventFilter, EventRecord, JobChange, JobVersion, JobVersionFilter, NodeHealth, RunFilter,
-    RunRecord, TimePercentiles,
+    AttemptState, EventFilter, EventRecord, FireCounts, JobChange, JobVersion, JobVersionFilter, NodeHealth,
+    RunFilter, RunRecord, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow, TimePercentiles,
 };
 use evenkeel_core::effect::StopReason;
 use evenkeel_core::ids::{Fire, RunId, Shard, Token};
@@ -22,7 +22,7 @@ use super::facts::{
     SuccessQuery,
 };
 use super::messages::{OfferReply, RunOffers};
-use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery};
+use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery, PeerSummaryQuery};
 
 const LINES: &str = include_str!("1.txt");
 const AT: Wall = Wall(1_763_749_200_000);
@@ -163,6 +163,22 @@ fn later() -> Vec<MessageFixture> {
     let parameters: RunParameters = [("day".to_owned(), "2026-01-31".to_owned())].into_iter().collect();
     let manual = RunRecord { parameters, ..attempt() };
     let narrow = RunFilter { node, since: Some(AT), until: Some(AT), limit: 1, ..RunFilter::default() };
+    let sum = SummaryFilter {
+        by: SummaryBy::Job,
+        since: 489_930,
+        until: 489_954,
+        namespace: Some("team".parse().expect("a name")),
+        jobs: Some(vec!["team/j".parse().expect("a name")]),
+        order: SummaryOrder::Trouble,
+        after: Some("team/i".parse().expect("a name")),
+        limit: 7,
+    };
+    let counts =
+        FireCounts { ran: 1, failed: 2, killed: 3, missed: 4, skipped: 5, late: 6, manual: 7, run_millis: 8 };
+    let of_hour = SummaryRow { hour: Some(489_930), job: None, counts };
+    let of_job = SummaryRow { hour: None, job: Some("team/j".parse().expect("a name")), counts };
+    let after = Some("team/j".parse().expect("a name"));
+    let part = SummaryPart { history: "5f2b".to_owned(), rows: vec![of_hour, of_job], totals: counts, after };
     vec![
         line("runs by attempt", &PeerRunQuery { run: None, filter }),
         line("found more runs", &PeerHistoryPage { rows: vec![attempt()], next: Some(4) }),
@@ -173,6 +189,8 @@ fn later() -> Vec<MessageFixture> {
         line("versions", &JobVersionFilter { job: "j".parse().expect("a name"), limit: 7, before: Some(9) }),
         line("found versions", &PeerHistoryPage { rows: vec![version(), deletion()], next: Some(7) }),
         line("changes", &JobChange::ALL),
+        line("summary", &PeerSummaryQuery { filter: sum, label: Some("team=billing".to_owned()) }),
+        line("found summary", &part),
     ]
     .into_iter()
     .chain(attention())

@@ -1,6 +1,6 @@
 //! What nodes send each other.
 
-use evenkeel::RunFilter;
+use evenkeel::{RunFilter, SummaryFilter};
 use evenkeel_core::ids::RunId;
 use evenkeel_core::input::Offer;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,17 @@ pub(crate) struct PeerRunQuery {
     pub(crate) run: Option<RunId>,
     /// Otherwise a page of these.
     pub(crate) filter: RunFilter,
+}
+
+/// The fires of a node's own history to sum up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PeerSummaryQuery {
+    /// Which fires.
+    pub(crate) filter: SummaryFilter,
+    /// Only of jobs whose labels fit, by the called node's view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
 }
 
 /// A page of a node's history.

@@ -10,7 +10,7 @@ use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{AuditFilter, AuditRecord, Proof, Requester};
 use evenkeel::{
     AttemptState as RunState, EventFilter, EventRecord, JobVersion, JobVersionFilter, NodeHealth, RunFilter,
-    RunRecord,
+    RunRecord, SummaryPart,
 };
 use evenkeel_core::ids::{Member, RunId};
 use evenkeel_core::input::{Answer, Command, ProbeReply};
@@ -21,9 +21,9 @@ use super::facts::{AttentionFacts, AttentionQuery, SuccessFacts, SuccessQuery};
 use super::gate::{self, PeerIdentity};
 use super::messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, OfferReply, PeerHistoryPage, PeerRunQuery,
-    RunOffers,
+    PeerSummaryQuery, RunOffers,
 };
-use crate::api::{ApiError, App, attention_facts, done, fetch_rows, log_tail, output, read_body};
+use crate::api::{ApiError, App, attention_facts, done, fetch_rows, log_tail, output, own_part, read_body};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
@@ -46,6 +46,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/health", post(health))
         .route("/peer/v1/attention", post(attention))
         .route("/peer/v1/successes", post(successes))
+        .route("/peer/v1/summary", post(summary))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .route("/peer/v1/runs/{run}/logs/tail", get(tail))
@@ -88,6 +89,12 @@ async fn events(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryP
     let filter: EventFilter = read_body(&body, ReadTarget::Body)?;
     let limit = filter.limit.min(ROWS_MAX);
     Ok(Json(fetch_rows(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
+}
+
+/// Sums up the fires that this node's own history counted.
+async fn summary(State(app): State<App>, body: Bytes) -> Result<Json<SummaryPart>, ApiError> {
+    let asked: PeerSummaryQuery = read_body(&body, ReadTarget::Body)?;
+    Ok(Json(own_part(&app, &asked).await?))
 }
 
 async fn history(State(app): State<App>) -> Json<HistoryHealth> {

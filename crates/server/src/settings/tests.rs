@@ -73,6 +73,10 @@ fn nonsense_is_refused_with_the_fix() {
             SettingsArgs { audit_keep: text("23h"), ..least() },
             "--audit-keep `23h`: the span must be at least 1d",
         ),
+        (
+            SettingsArgs { summary_keep: text("1h"), ..least() },
+            "--summary-keep `1h`: the span must be at least 1d",
+        ),
         (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
         (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
         (

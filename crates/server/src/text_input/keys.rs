@@ -251,6 +251,7 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("settings.output_max", Whole(0, WHOLE_MAX), "a number of bytes"),
     ("settings.output_rate", Whole(0, WHOLE_MAX), "a number of bytes"),
     ("settings.audit_keep", Span, "a span with its unit, as \"400d\""),
+    ("settings.summary_keep", Span, "a span with its unit, as \"400d\""),
     ("settings.http_allow", Texts, "a list of networks, as [\"10.0.0.0/8\"]"),
     ("settings.secrets", Text, "the path of a folder, as \"/etc/evenkeel/secrets\""),
     ("settings.cgroups", OneOf(&["auto", "off"]), "\"auto\" or \"off\""),

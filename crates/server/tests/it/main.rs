@@ -80,6 +80,7 @@ mod spread;
 mod still;
 mod storage;
 mod streams;
+mod summary;
 mod switches;
 mod terminal;
 mod tls;

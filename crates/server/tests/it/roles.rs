@@ -95,6 +95,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         "secrets",
         "runs",
         "runs/running",
+        "summary",
         "events",
         "audit",
         "preview",
@@ -218,7 +219,17 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
     let (status, jobs) = get("/api/v1/jobs");
     assert_eq!((status, &jobs["jobs"][0]["name"]), (200, &json!("blue/j")), "{jobs}");
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "{jobs}");
-    for list in ["attention", "runs", "events", "audit", "calendars", "namespaces", "runs/running"] {
+    for list in [
+        "attention",
+        "runs",
+        "summary",
+        "summary?by=job",
+        "events",
+        "audit",
+        "calendars",
+        "namespaces",
+        "runs/running",
+    ] {
         let (status, answer) = get(&format!("/api/v1/{list}"));
         assert!(status == 200 && !answer.to_string().contains("red"), "{list}: {answer}");
     }
@@ -230,6 +241,7 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
         "jobs?namespace=red",
         "runs?job=red/j",
         "audit?job=red/none",
+        "summary?job=red/j",
     ] {
         let (status, answer) = get(&format!("/api/v1/{hidden}"));
         assert!(status == 404 && is_hidden(&answer), "{hidden}: {answer}");

@@ -38,7 +38,7 @@ pub(super) async fn open_history(
     let opened = History::open(place, config.name.as_str(), config.retention, told_by, changed.clone()).await;
     let (history, reader) = opened.map_err(|error| OpenError::History { url, error })?;
     let traces = TraceRecorder::new(environment.ids().clone(), config.traces.clone());
-    let writer = history.counted_in(metrics.clone()).traced_by(traces);
+    let writer = history.counted_in(metrics.clone()).traced_by(traces).shared_if(is_shared);
     Ok(OpenedHistory { writer, reader, is_shared })
 }
 

@@ -20,7 +20,11 @@ fn end(run: &str, n: u32, state: AttemptState) -> HistoryWrite {
 }
 
 fn judged(run: &str, attempt: u32, state: VerdictState) -> HistoryWrite {
-    HistoryWrite::Verdict(Box::new(Verdict { attempt, ..verdict(run, state) }), policy())
+    HistoryWrite::Verdict(
+        Box::new(Verdict { attempt, ..verdict(run, state) }),
+        policy(),
+        VerdictFires::default(),
+    )
 }
 
 impl HistoryFixture {
@@ -169,7 +173,10 @@ async fn a_verdict_on_many_shards_is_told_as_one() {
     for mut books in all().await {
         let all = evenkeel_core::shards::ShardSet::range(0, 100);
         let verdict = Verdict { shards: all, ..verdict("j:1000:7", VerdictState::Lost) };
-        assert_eq!(books.kinds(HistoryWrite::Verdict(Box::new(verdict), policy())).await, ["job.lost"]);
+        assert_eq!(
+            books.kinds(HistoryWrite::Verdict(Box::new(verdict), policy(), VerdictFires::default())).await,
+            ["job.lost"]
+        );
         let mut one = attempt("j:2000:7", 1, AttemptState::Succeeded);
         one.shard = Shard(7);
         assert_eq!(books.kinds(HistoryWrite::Outcome(Box::new(one), policy())).await, ["job.recovery"]);

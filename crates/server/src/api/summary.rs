@@ -1,0 +1,161 @@
+//! Summaries of fires over HTTP: `GET /api/v1/summary`.
+
+mod parts;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use evenkeel::{SummaryBy, SummaryFilter, SummaryOrder, SummaryRow};
+use evenkeel_core::ids::{JobName, Namespace};
+use evenkeel_core::time::{Millis, Wall};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::events::when;
+use super::row_limit::row_limit;
+use super::{ApiError, App, jobs, namespaces};
+use crate::api_types::{SummaryLine, SummaryPage, moment};
+use crate::peer::PeerSummaryQuery;
+use crate::{queries, text_input, zones};
+pub(crate) use parts::own_part;
+
+/// The maximum and the default number of jobs of a page.
+const PAGE_MAX: u32 = 1_000;
+const PAGE: u32 = 100;
+/// The milliseconds of an hour.
+const HOUR: i64 = 3_600_000;
+/// The longest range, in hours, and the usual one.
+const RANGE_MAX: i64 = 400 * 24;
+const RANGE: i64 = 24;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SummaryQuery {
+    /// Only fires that are due from this moment on, rounded down to the hour: RFC 3339, or a span before now, as `7d`; by
+    /// default a day before `until`.
+    since: Option<String>,
+    /// Only fires that are due before this moment, rounded up to the hour, written likewise; now by default.
+    until: Option<String>,
+    /// What the rows are about: `hour` (the default), `day` or `job`.
+    by: Option<String>,
+    /// Only of this job, which may be deleted.
+    #[schemars(with = "Option<String>")]
+    job: Option<JobName>,
+    /// Only what is in this namespace.
+    #[schemars(with = "Option<String>")]
+    namespace: Option<Namespace>,
+    /// Only jobs whose labels meet all these conditions at present, as `team=billing|sales,!legacy`.
+    label: Option<String>,
+    /// The order of jobs: `name` (the default), or `trouble` for the most failed and missed fires first, and no jobs
+    /// without any.
+    sort: Option<String>,
+    /// The most jobs; in the order of names the answer says where the next page begins.
+    limit: Option<u32>,
+    /// Only jobs that follow this name: `after` of the page before.
+    #[schemars(with = "Option<String>")]
+    after: Option<JobName>,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    page: Result<Query<SummaryQuery>, QueryRejection>,
+) -> Result<Json<SummaryPage>, ApiError> {
+    let Query(page) = page?;
+    namespaces::known(&app, page.namespace.as_ref())?;
+    let job = page.job.clone();
+    let asked = page.resolve(zones::now())?;
+    let (since, until) = (asked.filter.since, asked.filter.until);
+    let found = parts::all(&app, asked).await?;
+    let is_unknown = |job: &&JobName| {
+        found.totals.expected() + found.totals.manual == 0 && !queries::is_job(&app.handle, job)
+    };
+    if let Some(job) = job.as_ref().filter(is_unknown) {
+        return Err(jobs::unknown(&app.handle, job));
+    }
+    Ok(Json(SummaryPage {
+        since: begins(since),
+        until: begins(until),
+        rows: found.rows.into_iter().map(line).collect(),
+        totals: found.totals.into(),
+        after: found.after.map(String::from),
+        missing: found.missing.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+impl SummaryQuery {
+    /// What to ask each history.
+    fn resolve(self, now: Wall) -> Result<PeerSummaryQuery, ApiError> {
+        let by = match word("by", self.by.as_deref(), &["hour", "day", "job"])? {
+            Some("day") => SummaryBy::Day,
+            Some("job") => SummaryBy::Job,
+            _ => SummaryBy::Hour,
+        };
+        let order = match word("sort", self.sort.as_deref(), &["name", "trouble"])? {
+            Some("trouble") => SummaryOrder::Trouble,
+            _ => SummaryOrder::Name,
+        };
+        let of_jobs =
+            [("sort", self.sort.is_some()), ("limit", self.limit.is_some()), ("after", self.after.is_some())];
+        if let Some((key, _)) = of_jobs.into_iter().find(|(_, given)| *given && by != SummaryBy::Job) {
+            return Err(ApiError::invalid(format!("{key} is about jobs: leave it out, or add by=job")));
+        }
+        if self.after.is_some() && order == SummaryOrder::Trouble {
+            return Err(ApiError::invalid("sort=trouble has one page: leave out after, or raise limit"));
+        }
+        let (since, until) = range(self.since.as_deref(), self.until.as_deref(), now)?;
+        let is_elsewhere = |job: &JobName| {
+            self.namespace.as_ref().is_some_and(|namespace| job.namespace() != namespace.as_str())
+        };
+        let jobs = self.job.map(|job| if is_elsewhere(&job) { Vec::new() } else { vec![job] });
+        let limit = row_limit("limit", self.limit, (PAGE, PAGE_MAX))?;
+        let (namespace, after) = (self.namespace, self.after);
+        let filter = SummaryFilter { by, since, until, namespace, jobs, order, after, limit };
+        Ok(PeerSummaryQuery { filter, label: self.label })
+    }
+}
+
+fn word<'a>(key: &str, text: Option<&str>, known: &[&'a str]) -> Result<Option<&'a str>, ApiError> {
+    text.map(|text| text_input::one_of(key, text, known)).transpose().map_err(ApiError::invalid)
+}
+
+/// The hours from one moment to another.
+fn range(since: Option<&str>, until: Option<&str>, now: Wall) -> Result<(i64, i64), ApiError> {
+    let until = until.map_or(Ok(now), |text| when("until", text, now))?;
+    let since = since.map_or(Ok(until - Millis(RANGE * HOUR)), |text| when("since", text, now))?;
+    if since >= until {
+        let (since, until) = (moment(since), moment(until));
+        return Err(ApiError::invalid(format!("the range is empty: since is {since}, until is {until}")));
+    }
+    let hours = (since.0.div_euclid(HOUR), (until.0 - 1).div_euclid(HOUR) + 1);
+    // Both ends may be in the middle of an hour.
+    if hours.1 - hours.0 > RANGE_MAX + 1 {
+        return Err(ApiError::invalid("the range is longer than 400 days: give a later since"));
+    }
+    Ok(hours)
+}
+
+fn line(SummaryRow { hour, job, counts }: SummaryRow) -> SummaryLine {
+    SummaryLine { at: hour.map(begins), job: job.map(String::from), counts: counts.into() }
+}
+
+/// When an hour begins.
+fn begins(hour: i64) -> String {
+    moment(Wall(hour.saturating_mul(HOUR)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_whole_hours_and_400_days_at_most() {
+        let now = Wall(1_000 * HOUR + 5);
+        let of = |since, until| range(since, until, now).map_err(ApiError::message);
+        assert_eq!(of(None, None), Ok((976, 1_001)));
+        assert_eq!(of(Some("1970-01-02T00:00:00Z"), Some("1970-01-02T02:00:00Z")), Ok((24, 26)));
+        assert_eq!(of(Some("400d"), None), Ok((-8_600, 1_001)));
+        assert!(of(Some("402d"), None).is_err_and(|why| why.contains("longer than 400 days")));
+        assert!(of(Some("1h"), Some("2h")).is_err_and(|why| why.contains("is empty")));
+        assert!(of(None, Some("soon")).is_err());
+    }
+}
