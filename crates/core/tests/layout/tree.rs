@@ -1,5 +1,6 @@
 //! The house's own books: what nodes write.
 
+mod parameters;
 mod peers;
 mod principals;
 
@@ -94,6 +95,7 @@ pub(crate) fn lines() -> Vec<LayoutLine> {
         peers::peers(),
         words(),
         principals::principals(),
+        parameters::parameters(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -242,13 +244,6 @@ fn job() -> Vec<LayoutLine> {
         parameters: RunParameters::default(),
         taken_back: Some(AT),
     };
-    let given = TriggerRequest {
-        id: "r3".parse().expect("a name"),
-        taken: false,
-        parameters: parameters(),
-        taken_back: None,
-        ..back.clone()
-    };
     let sharding = Sharding {
         leader: Some(member()),
         reshard_pending: Some(ReshardPending { since: AT, why: ReshardCause::Nodes }),
@@ -284,7 +279,6 @@ fn job() -> Vec<LayoutLine> {
         ),
         line("job/triggers", TriggerRecord { requests: vec![request] }),
         line("job/triggers-taken-back", TriggerRecord { requests: vec![back] }),
-        line("job/triggers-parameters", TriggerRecord { requests: vec![given] }),
         line(
             "pool",
             PermitsRecord {
@@ -333,16 +327,6 @@ fn job() -> Vec<LayoutLine> {
     ]
 }
 
-/// Parameters of a manual run.
-fn parameters() -> RunParameters {
-    [("DAY".to_owned(), "2026-01-31".to_owned())].into_iter().collect()
-}
-
-/// A manual fire.
-fn asked() -> Fire {
-    Fire::Asked("r1".parse().expect("a name"))
-}
-
 /// An attempt with all that any placement writes.
 fn attempt(fire: Fire) -> Attempt {
     Attempt {
@@ -358,7 +342,8 @@ fn attempt(fire: Fire) -> Attempt {
 
 fn run_states() -> Vec<LayoutLine> {
     let open = attempt(Fire::Due(AT));
-    let shared = Attempt { total: 4, shards: shards(), ..attempt(asked()) };
+    let shared =
+        Attempt { total: 4, shards: shards(), ..attempt(Fire::Asked("r1".parse().expect("a name"))) };
     vec![
         line(
             "run/claim",
@@ -398,7 +383,6 @@ fn run_states() -> Vec<LayoutLine> {
                 seq: 3,
             },
         ),
-        line("attempt-parameters", attempt(asked()).with_parameters(parameters())),
     ]
 }
 

@@ -1,22 +1,27 @@
 //! The parameters of manual runs: one row for a fire, however many shards and attempts it has.
 
+use std::collections::BTreeMap;
+
 use evenkeel_core::ids::{FireId, RunId};
 use evenkeel_core::job::RunParameters;
+use evenkeel_core::time::Wall;
 use evenkeel_registry::sql::SqlArg;
 
 use super::connection::{DatabaseError, HistoryConnection};
-use super::draft::BatchDraft;
 
 /// The table.
 pub(super) const TABLE: &str = "run_parameters";
 
 /// Writes the parameters of the fires of a batch. They never change, so rows that are there already stay.
-pub(super) async fn save(link: &mut HistoryConnection, draft: &BatchDraft) -> Result<(), DatabaseError> {
+pub(super) async fn save(
+    link: &mut HistoryConnection,
+    fires: &BTreeMap<FireId, RunParameters>,
+    now: Wall,
+) -> Result<(), DatabaseError> {
     let text = |parameters| serde_json::to_string(parameters).map_err(|e| DatabaseError(e.to_string()));
-    let texts = draft.parameters.iter().map(|(fire, parameters)| Ok((fire.to_string(), text(parameters)?)));
+    let texts = fires.iter().map(|(fire, parameters)| Ok((fire.to_string(), text(parameters)?)));
     let texts = texts.collect::<Result<Vec<_>, DatabaseError>>()?;
-    let each =
-        texts.iter().map(|(fire, body)| [SqlArg::Text(fire), SqlArg::Int(draft.now.0), SqlArg::Text(body)]);
+    let each = texts.iter().map(|(fire, body)| [SqlArg::Text(fire), SqlArg::Int(now.0), SqlArg::Text(body)]);
     let rows: Vec<_> = each.collect();
     let (ignore, behind) = link.dialect.ignore;
     let before = format!("INSERT {ignore}INTO {} (fire, at, body) VALUES ", link.table(TABLE));

@@ -154,7 +154,7 @@ pub(super) async fn save(
     draft.is_counted = summary::store::save(link, &draft.tally).await?;
     save_late(link, draft).await?;
     save_failing(link, draft).await?;
-    parameters::save(link, &draft).await?;
+    parameters::save(link, &draft.parameters, draft.now).await?;
     save_events(link, &draft.events).await?;
     save_loads(link, draft.loads.values()).await?;
     draft.audits.save(link).await?;

@@ -273,7 +273,7 @@ fn event_jobs_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec
 fn parameters_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
     let ColumnTypes { key, prose, .. } = words;
     let columns = format!("fire {key} NOT NULL PRIMARY KEY, at BIGINT NOT NULL, body {prose} NOT NULL");
-    words.table(name, super::parameters::TABLE, &columns, &[TableIndex::whole("at", "at")])
+    words.table(name, "run_parameters", &columns, &[TableIndex::whole("at", "at")])
 }
 
 /// Layout 5 adds the versions of jobs.

@@ -1,9 +1,10 @@
+//! Which declarations, and which values of a run, are accepted, and what the refusals say.
+
 use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::string::ToString;
 
 use super::*;
-use crate::job::Job;
+use crate::job::{Job, RUN_PARAMETERS_BYTES_MAX};
 
 fn read(fields: &str) -> Result<Job, String> {
     let file: JobFile =
