@@ -1,6 +1,6 @@
 //! What declarations or switches would change: `POST /api/v1/plan`. It is a question, so each viewer may ask it.
 
-use std::sync::Arc;
+mod limiter;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -11,7 +11,6 @@ use evenkeel_core::job::{Job, JobFile};
 use evenkeel_core::principal::Role;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use super::demand::within;
 use super::error::read_body;
@@ -20,9 +19,7 @@ use super::{ApiError, App};
 use crate::api_types::{PlanAnswer, PlanRefusal};
 use crate::queries::{self, PlanRequest};
 use crate::text_input::ReadTarget;
-
-/// How many plans a node works out at once; others wait.
-const AT_ONCE: usize = 1;
+pub(crate) use limiter::PlanLimiter;
 
 /// What is planned.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,16 +41,6 @@ pub(super) struct PlanBody {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     enable: Vec<JobName>,
-}
-
-/// The limit of plans that a node works out at once: one of many jobs keeps a processor busy for a second.
-#[derive(Clone, Debug)]
-pub(crate) struct PlanLimiter(Arc<Semaphore>);
-
-impl PlanLimiter {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
 }
 
 /// Says what the body would change.
