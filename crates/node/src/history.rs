@@ -19,6 +19,7 @@ mod dialect;
 mod draft;
 mod entry;
 mod event;
+mod history_query;
 mod job_versions;
 mod location;
 mod namespace;

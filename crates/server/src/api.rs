@@ -14,6 +14,7 @@ mod body;
 mod body_budget;
 mod bulk;
 mod calendars;
+mod change_log;
 pub(crate) mod changes;
 mod cluster;
 mod cluster_health;
@@ -128,7 +129,7 @@ pub(crate) fn router(app: App) -> Router {
     let keyed = changes::add_routes(reads)
         .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), authorization::authorized))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), change_log::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), authentication::required));
     Router::new()
         .merge(open)

@@ -392,6 +392,7 @@ impl SettingsArgs {
     /// A setting is missing or invalid; the text has the fix.
     pub(crate) fn resolve(mut self) -> Result<ServerSettings, CliError> {
         let (login, retention) = (LoginArgs::taken(&mut self).resolve()?, self.retention()?);
+        let tls = WrittenTls::taken(&mut self);
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
         let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
         let registry = needed(
@@ -437,14 +438,8 @@ impl SettingsArgs {
         let key = self.cluster_key_file.map(KeyFile::open).transpose()?;
         check_listen(listen, self.advertise.as_deref(), key.as_ref())?;
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
-        let tls = WrittenTls {
-            mode: self.tls,
-            identity: self.identity,
-            join: self.join,
-            certificate: self.tls_cert,
-            key: self.tls_key,
-        }
-        .resolve()?;
+        let collector =
+            OtlpEndpoints::resolve(self.otlp_endpoint.as_deref(), |name| std::env::var(name).ok())?;
         Ok(ServerSettings {
             node,
             listen,
@@ -454,11 +449,9 @@ impl SettingsArgs {
             origins,
             proxies,
             login,
-            tls,
+            tls: tls.resolve()?,
             heartbeat: self.heartbeat.map(HeartbeatConfig::resolve).transpose()?,
-            collector: OtlpEndpoints::resolve(self.otlp_endpoint.as_deref(), |name| {
-                std::env::var(name).ok()
-            })?,
+            collector,
             key,
         })
     }

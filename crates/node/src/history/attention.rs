@@ -5,8 +5,8 @@ use evenkeel_core::time::Wall;
 use evenkeel_registry::sql::SqlArg;
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
+use super::history_query::{HistoryQuery, LIMIT_MAX};
 use super::namespace::JobsOfNamespace;
-use super::query::{HistoryQuery, LIMIT_MAX};
 use super::record::AttemptState;
 use super::rows::number;
 

@@ -11,8 +11,8 @@ use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::entry::HistoryWrite;
+use super::history_query::{HistoryQuery, LIMIT_MAX};
 use super::namespace::JobsOfNamespace;
-use super::query::{HistoryQuery, LIMIT_MAX};
 use super::rows::{any_of, change, plain};
 use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 

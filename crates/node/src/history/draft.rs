@@ -18,7 +18,7 @@ use super::job_versions::JobVersionBatch;
 use super::notice::Notice;
 use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
 use super::summary::mark::{FireMark, late_start};
-use super::summary::tally::FireTally;
+use super::summary::tally::CountChanges;
 
 /// A result that came after the final one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ pub(super) struct BatchDraft {
     /// How many new rows each job has.
     pub(super) jobs: BTreeMap<JobName, u32>,
     /// The changes of the roll-ups.
-    pub(super) tally: FireTally,
+    pub(super) tally: CountChanges,
     /// Whether the roll-ups changed, so that changes of jobs have to be merged.
     pub(super) is_counted: bool,
     /// Runs that started later than their jobs allow.

@@ -11,7 +11,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_registry::sql::{ROWS_MAX, SqlArg};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
-use super::query::{HistoryQuery, LIMIT_MAX};
+use super::history_query::{HistoryQuery, LIMIT_MAX};
 use super::rows::plain;
 use crate::audit::{Proof, Requester};
 use crate::job_version::{JobChange, JobVersion, JobVersionFilter};

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::attention::{FailingQuery, FailingShard, MissedFires, MissedQuery};
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
+use super::history_query::{HistoryQuery, LIMIT_MAX};
 use super::location::HistoryLocation;
 use super::namespace::JobsOfNamespace;
 use super::parameters;
@@ -23,8 +24,6 @@ use super::summary::{SummaryFilter, SummaryPart};
 use crate::audit::{AuditFilter, AuditRecord};
 use crate::job_version::{JobVersion, JobVersionFilter};
 
-/// The most rows of one answer.
-pub(super) const LIMIT_MAX: u32 = 10_000;
 /// How long a query waits for outcomes that the writer has not written yet.
 const OUTCOMES: Duration = Duration::from_secs(2);
 /// How many queries a server gets at once.
@@ -145,16 +144,6 @@ impl HistoryReader {
         let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
         answer.map_err(|DatabaseError(why)| HistoryError(why))
     }
-}
-
-/// A query.
-pub(super) trait HistoryQuery: Send + Sync + 'static {
-    type Item: Send;
-
-    fn ask(
-        &self,
-        link: &mut HistoryConnection,
-    ) -> impl Future<Output = Result<Vec<Self::Item>, DatabaseError>> + Send;
 }
 
 /// A query and the channel of its answer.

@@ -50,11 +50,7 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
         "POST /api/v1/jobs/apply" => all(&[
             ("jobs/apply", r#"{"jobs":[{"name":"x","command":["/bin/true"]}]}"#, "applied"),
             ("jobs/apply", r#"{"jobs":[{"name":"x","command":["/bin/true"]}]}"#, "unchanged"),
-            (
-                "jobs/apply",
-                r#"{"jobs":[{"name":"x","schedule":"never","command":["/bin/true"]}]}"#,
-                "refused",
-            ),
+            ("jobs/apply", r#"{"jobs":[{"name":"x","schedule":"never"}]}"#, "refused"),
             ("jobs/apply", r#"{"jobs":7}"#, "refused"),
         ]),
         "POST /api/v1/jobs/claim" => all(&[("jobs/claim", "", "applied")]),

@@ -9,7 +9,7 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::sql::SqlArg;
 
 use super::mark::{FireClass, FireMark, contribution, late_start};
-use super::tally::FireTally;
+use super::tally::CountChanges;
 use super::{LATE, store};
 use crate::history::connection::{DatabaseError, HistoryConnection};
 use crate::history::record::RunRecord;
@@ -36,7 +36,7 @@ pub(in crate::history) async fn step(link: &mut HistoryConnection) -> Result<boo
     let rows = rows.iter().map(|row| Ok((record(row)?, FireMark::of(row.int(16)?))));
     let rows = rows.collect::<Result<Vec<_>, DatabaseError>>()?;
     let latest = latest_attempts(link, &rows).await?;
-    let (mut tally, mut marks): (FireTally, BTreeMap<i64, Vec<i64>>) = Default::default();
+    let (mut tally, mut marks): (CountChanges, BTreeMap<i64, Vec<i64>>) = Default::default();
     for (record, known) in &rows {
         let is_last = latest.get(&record.run.to_string()) == Some(&record.attempt);
         let mark = count(record, *known, is_last, &mut tally);
@@ -73,7 +73,7 @@ async fn latest_attempts(
 }
 
 /// Counts a row, and returns its mark. How late its job allows a start is not known any more.
-fn count(record: &RunRecord, known: FireMark, is_last: bool, tally: &mut FireTally) -> FireMark {
+fn count(record: &RunRecord, known: FireMark, is_last: bool, tally: &mut CountChanges) -> FireMark {
     let mut mark = known;
     if mark.class.is_none()
         && is_last

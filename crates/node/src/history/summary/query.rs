@@ -1,4 +1,4 @@
-//! Reads roll-ups.
+//! Reads roll-ups: by hour, by day and by job.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::counts::{COUNT_COLUMNS, FireCounts};
 use super::packed::DayCounts;
 use super::{CLUSTER, DAY};
 use crate::history::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
+use crate::history::history_query::HistoryQuery;
 use crate::history::namespace::JobsOfNamespace;
-use crate::history::query::HistoryQuery;
 
 /// The most jobs that an answer in the order of trouble has.
 const TROUBLED_MAX: usize = 3_000;
@@ -175,7 +175,7 @@ async fn of_jobs(
 ) -> Result<SummaryPart, DatabaseError> {
     let found = days_of(link, filter, jobs).await?;
     if filter.by != SummaryBy::Job {
-        let hours = found.iter().flat_map(|(_, day, counts)| filter.within(*day, counts));
+        let hours = found.iter().flat_map(|found| filter.within(found.day, &found.counts));
         return Ok(by_time(filter, hours.map(|(hour, counts)| (hour, *counts))));
     }
     let sums = by_job(filter, &found);
@@ -197,7 +197,7 @@ async fn days_of(
     link: &mut HistoryConnection,
     filter: &SummaryFilter,
     jobs: &[JobName],
-) -> Result<Vec<(JobName, i64, DayCounts)>, DatabaseError> {
+) -> Result<Vec<JobDay>, DatabaseError> {
     let (table, days, mut found) = (link.table("rollup_job"), filter.days(), Vec::new());
     let asked = format!("SELECT job, day, hours FROM {table} WHERE ");
     let many = days.clone().count();
@@ -220,14 +220,22 @@ async fn days_of(
     found.iter().map(job_day).collect()
 }
 
-fn job_day(row: &HistoryRow) -> Result<(JobName, i64, DayCounts), DatabaseError> {
-    let counts = DayCounts::decode(&row.bytes(2)?).ok_or_else(|| odd(2))?;
-    Ok((row.text(0)?.parse().map_err(|_| odd(0))?, row.int(1)?, counts))
+/// What a job counts on a day.
+struct JobDay {
+    job: JobName,
+    /// Counted from 1970 in UTC.
+    day: i64,
+    counts: DayCounts,
 }
 
-fn by_job(filter: &SummaryFilter, found: &[(JobName, i64, DayCounts)]) -> BTreeMap<JobName, FireCounts> {
+fn job_day(row: &HistoryRow) -> Result<JobDay, DatabaseError> {
+    let counts = DayCounts::decode(&row.bytes(2)?).ok_or_else(|| odd(2))?;
+    Ok(JobDay { job: row.text(0)?.parse().map_err(|_| odd(0))?, day: row.int(1)?, counts })
+}
+
+fn by_job(filter: &SummaryFilter, found: &[JobDay]) -> BTreeMap<JobName, FireCounts> {
     let mut sums: BTreeMap<JobName, FireCounts> = BTreeMap::new();
-    for (job, day, counts) in found {
+    for JobDay { job, day, counts } in found {
         let sum = sums.entry(job.clone()).or_default();
         filter.within(*day, counts).for_each(|(_, counts)| sum.add(counts));
     }
@@ -247,8 +255,8 @@ async fn page(link: &mut HistoryConnection, filter: &SummaryFilter) -> Result<Su
         let rows = link.rows(asked.then(&format!(" ORDER BY job LIMIT {limit}"))).await?;
         let rows = rows.iter().map(job_day).collect::<Result<Vec<_>, _>>()?;
         // Behind the last row of a day that has more, nothing is known of that day.
-        if let Some((last, ..)) = rows.last().filter(|_| rows.len() >= limit as usize) {
-            end = Some(end.map_or_else(|| last.clone(), |end| end.min(last.clone())));
+        if let Some(last) = rows.last().filter(|_| rows.len() >= limit as usize) {
+            end = Some(end.map_or_else(|| last.job.clone(), |end| end.min(last.job.clone())));
         }
         found.extend(rows);
     }

@@ -9,7 +9,7 @@ use evenkeel_registry::sql::SqlArg;
 
 use super::counts::{COUNT_COLUMNS, CountDelta};
 use super::packed::DayCounts;
-use super::tally::{DayChanges, FireTally};
+use super::tally::{CountChanges, DayChanges};
 use crate::history::connection::{DatabaseError, HistoryConnection, odd};
 use crate::history::rows::{any_of, change};
 
@@ -24,7 +24,7 @@ const BATCHES_MAX: usize = 200;
 /// The database cannot be read or written.
 pub(in crate::history) async fn save(
     link: &mut HistoryConnection,
-    tally: &FireTally,
+    tally: &CountChanges,
 ) -> Result<bool, DatabaseError> {
     let Some(changes) = tally.encode() else { return Ok(false) };
     let table = link.table("rollup_pending");
@@ -45,7 +45,7 @@ pub(in crate::history) async fn merge(link: &mut HistoryConnection) -> Result<bo
     let table = link.table("rollup_pending");
     let asked = link.statement(format!("SELECT seq FROM {table} ORDER BY seq LIMIT {BATCHES_MAX}"));
     let pending = link.rows(asked).await?;
-    let (mut tally, mut done) = (FireTally::default(), Vec::new());
+    let (mut tally, mut done) = (CountChanges::default(), Vec::new());
     for row in &pending {
         if tally.len() >= MERGED_MAX {
             break;

@@ -17,11 +17,11 @@ pub(super) type DayChanges<'a> = BTreeMap<&'a JobName, Vec<(u8, CountDelta)>>;
 
 /// The changes by job and hour.
 #[derive(Debug, Default)]
-pub(in crate::history) struct FireTally {
+pub(in crate::history) struct CountChanges {
     hours: BTreeMap<(i64, JobName), CountDelta>,
 }
 
-impl FireTally {
+impl CountChanges {
     /// Adds a change for a fire of this job that was due at this moment.
     pub(in crate::history) fn add(&mut self, job: &JobName, due: Wall, delta: &CountDelta) {
         self.add_hour(job, hour_of(due), delta);
@@ -102,14 +102,14 @@ mod tests {
 
     #[test]
     fn changes_are_read_back_as_written() {
-        let mut tally = FireTally::default();
+        let mut tally = CountChanges::default();
         assert_eq!(tally.encode(), None);
         let job: JobName = "team/j".parse().unwrap();
         tally.add_hour(&job, 7, &CountDelta::of(0, 3));
         tally.add_hour(&job, 8, &CountDelta::of(1, -2));
         let text = tally.encode().unwrap();
         assert_eq!(text, r#"{"7":[["team/j",[3,0,0,0,0,0,0,0]]],"8":[["team/j",[0,-2,0,0,0,0,0,0]]]}"#);
-        let mut twice = FireTally::default();
+        let mut twice = CountChanges::default();
         assert_eq!([twice.decode(&text), twice.decode(&text), twice.decode("x")], [Some(()), Some(()), None]);
         assert!(twice.encode().unwrap().contains("[6,0") && twice.len() == 2);
     }

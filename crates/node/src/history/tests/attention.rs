@@ -13,7 +13,7 @@ fn end(run: &str, state: AttemptState) -> HistoryWrite {
 fn skipped(run: &str, attempt: u32, span: (i64, i64)) -> HistoryWrite {
     let (from, due) = (Wall(span.0), Wall(span.1));
     let verdict = Verdict { attempt, from, due, ..verdict(run, VerdictState::Skipped) };
-    HistoryWrite::Verdict(Box::new(verdict), None)
+    HistoryWrite::Verdict(Box::new(verdict), None, VerdictFires::default())
 }
 
 #[tokio::test]

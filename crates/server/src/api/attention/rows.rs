@@ -44,6 +44,13 @@ struct FoundRuns {
     text: String,
 }
 
+/// What was found about a node.
+struct FoundNode {
+    node: NodeName,
+    since: Option<Wall>,
+    text: String,
+}
+
 impl FoundRows {
     /// One row for each job.
     fn of_jobs(kind: AttentionKind, found: BTreeMap<JobName, FoundRuns>, more: u64) -> Self {
@@ -61,15 +68,15 @@ impl FoundRows {
         Self { rows: found.into_iter().map(row).collect(), more }
     }
 
-    fn of_nodes(kind: AttentionKind, found: impl Iterator<Item = (NodeName, Option<Wall>, String)>) -> Self {
-        let row = |(node, since, text): (NodeName, Option<Wall>, String)| AttentionRow {
+    fn of_nodes(kind: AttentionKind, found: impl Iterator<Item = FoundNode>) -> Self {
+        let row = |found: FoundNode| AttentionRow {
             kind,
             job: None,
-            node: Some(node.to_string()),
-            since: since.map(moment),
+            node: Some(found.node.to_string()),
+            since: found.since.map(moment),
             count: 1,
             run: None,
-            text,
+            text: found.text,
         };
         Self { rows: found.map(row).collect(), more: 0 }
     }
@@ -79,7 +86,8 @@ impl FoundRows {
 pub(super) fn histories(healths: &BTreeMap<NodeName, NodeHealth>) -> FoundRows {
     let stuck = healths.iter().filter_map(|(node, health)| {
         let why = health.history_trouble.as_ref()?;
-        Some((node.clone(), None, format!("node {node} starts nothing and refuses changes: {why}")))
+        let text = format!("node {node} starts nothing and refuses changes: {why}");
+        Some(FoundNode { node: node.clone(), since: None, text })
     });
     FoundRows::of_nodes(AttentionKind::History, stuck)
 }
@@ -90,7 +98,7 @@ pub(super) fn offline(nodes: Vec<(NodeName, Option<Wall>)>) -> FoundRows {
         let text = format!(
             "node {node} is offline: the other nodes do not reach it; look at its network, and it is online again once they do"
         );
-        (node, since, text)
+        FoundNode { node, since, text }
     });
     FoundRows::of_nodes(AttentionKind::Offline, rows)
 }
@@ -104,7 +112,7 @@ pub(super) fn clocks(healths: &BTreeMap<NodeName, NodeHealth>) -> FoundRows {
             "node {node} claims no fires: its clock differs from the registry's by {by}, allowed are {most}; let NTP set \
              the clocks of both hosts"
         );
-        Some((node.clone(), None, text))
+        Some(FoundNode { node: node.clone(), since: None, text })
     });
     FoundRows::of_nodes(AttentionKind::Clock, off)
 }
