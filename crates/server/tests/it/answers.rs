@@ -130,6 +130,10 @@ fn a_query_key_that_nobody_reads_is_refused_with_those_that_are_known_and_nothin
     let changes = node.ok(&["docs", "changes"]);
     for change in changes.lines() {
         let (method, path) = change.split_once(' ').expect("a method and a path");
+        // The keys of a webhook are parameters of its run.
+        if path.starts_with("/api/v1/hooks") {
+            continue;
+        }
         let path = path.replace("{name}", "plain").replace("{verb}", "pause").replace("{set}", "0");
         let path = path.replace("{run}", "plain:1:0");
         let (status, answer) = ask(method, &format!("{path}?dry_run=1"), "{}");
