@@ -1,63 +1,45 @@
 //! How many fires are due in each step of a time to come, of all jobs together.
 //!
 //! Jobs with equal schedules are counted together, so a hundred thousand jobs with some hundred schedules cost some hundred counts. Also a
-//! rule with `H`, which means something else for each name, gives few schedules: `H H * * *` names 1,440 moments.
+//! rule with `H`, which means something else for each name, gives few schedules: `H H * * *` names 1,440 moments. Which
+//! schedule a job has is remembered from forecast to forecast (`groups`), so that only changed declarations are read again.
 
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::ids::JobName;
-use crate::job::JobSchedule;
-use crate::schedule::{CalendarFilter, CountBudget, ForecastWindow, MovableFire, Schedule, SpreadName};
+use crate::schedule::{CountBudget, ForecastWindow, MovableFire, Schedule, SpreadName, SpreadNames};
+
+mod groups;
+mod interned;
+mod reading;
+
+pub use groups::ForecastGroups;
+pub use reading::{ForecastReading, ForecastScope};
 
 /// How many fires may be looked for in a count: more than a second's work. The jobs that come last are left out.
 const LOOKED_FOR: u64 = 4_000_000;
 /// How many moved fires cost as much as one that is looked for.
-const MOVED: u64 = 16;
+const MOVED: u64 = 64;
 /// How many of the highest steps are named, and how many jobs of each.
 const PEAKS: usize = 3;
 const NAMED: usize = 10;
 
-/// A job whose fires are counted.
-#[derive(Clone, Debug)]
-pub struct ForecastJob {
-    /// Its name.
-    pub name: JobName,
-    /// When it is due, as its declaration says.
-    pub schedule: JobSchedule,
-    /// The calendars that it names; `None` while one of them is missing.
-    pub calendars: Option<CalendarFilter>,
-    /// How many runs each of its fires has.
-    pub runs: u64,
-}
-
 /// Jobs sorted by their schedules, whose fires can be counted.
 #[derive(Debug, Default)]
 pub struct ForecastJobs {
-    /// What is known of jobs with the same texts.
-    texts: BTreeMap<JobSchedule, SameText>,
-    groups: BTreeMap<Schedule, usize>,
     list: Vec<SameFires>,
+    inactive: usize,
+    manual: usize,
     unpredictable: usize,
-}
-
-/// What jobs with the same texts have in common.
-#[derive(Clone, Copy, Debug)]
-enum SameText {
-    /// They are of this group.
-    Group(usize),
-    /// Each name means another schedule.
-    Spread,
-    /// Nothing is known of their fires.
-    Unpredictable,
 }
 
 /// Jobs with equal schedules, but for a jitter.
 #[derive(Debug)]
 struct SameFires {
     schedule: Schedule,
+    jittered: bool,
     jobs: u64,
     runs: u64,
     /// All jobs if a jitter moves their fires, else some, with the runs of a fire.
@@ -75,7 +57,11 @@ pub struct FireForecast {
     pub peaks: Vec<ForecastPeak>,
     /// How many jobs are counted.
     pub jobs: usize,
-    /// How many jobs are not counted because their fires follow their runs, or nothing is known of their schedule or calendars.
+    /// How many jobs are not counted because they are disabled or paused.
+    pub inactive: usize,
+    /// How many jobs are not counted because they have no schedule.
+    pub manual: usize,
+    /// How many jobs are not counted because no node is eligible, their fires follow their runs, or nothing is known of their schedule or calendars.
     pub unpredictable: usize,
     /// How many jobs are not counted because that would take too long.
     pub uncounted: usize,
@@ -93,51 +79,22 @@ pub struct ForecastPeak {
 }
 
 impl ForecastJobs {
-    /// Adds a job. Jobs come in the order of their names, so that the first ones are named.
-    pub fn add(&mut self, job: ForecastJob) {
-        let ForecastJob { name, schedule: text, calendars, runs } = job;
-        let group = match self.texts.get(&text) {
-            Some(SameText::Group(group)) => Some(*group),
-            Some(SameText::Unpredictable) => None,
-            Some(SameText::Spread) => self.group_of(&name, &text, calendars),
-            None => {
-                let group = self.group_of(&name, &text, calendars);
-                let known = match group {
-                    None => SameText::Unpredictable,
-                    Some(_) if Schedule::is_spread(&text.rules) => SameText::Spread,
-                    Some(group) => SameText::Group(group),
-                };
-                self.texts.insert(text, known);
-                group
-            }
-        };
-        let Some(group) = group.and_then(|group| self.list.get_mut(group)) else {
-            self.unpredictable += 1;
-            return;
-        };
-        group.jobs += 1;
-        group.runs += runs;
-        if group.named.len() < NAMED || group.schedule.is_jittered() {
-            group.named.push((name, runs));
-        }
+    /// The place of jobs with this schedule, which has no other place.
+    fn place(&mut self, schedule: Schedule) -> usize {
+        let jittered = schedule.is_jittered();
+        self.list.push(SameFires { schedule, jittered, jobs: 0, runs: 0, named: Vec::new() });
+        self.list.len() - 1
     }
 
-    /// The group of the job of this name with this schedule, which is new if there is none; `None` if its fires are not known ahead.
-    fn group_of(
-        &mut self,
-        name: &JobName,
-        text: &JobSchedule,
-        calendars: Option<CalendarFilter>,
-    ) -> Option<usize> {
-        let schedule = text.parse(name).ok().filter(|schedule| !schedule.follows_runs())?;
-        let schedule = schedule.under(calendars?).nameless();
-        if let Some(known) = self.groups.get(&schedule) {
-            return Some(*known);
+    /// Adds a job at this place, with so many runs of a fire. Jobs come in the order of their names, so that the first ones are
+    /// named.
+    fn add(&mut self, place: usize, name: &JobName, runs: u64) {
+        let Some(group) = self.list.get_mut(place) else { return };
+        group.jobs += 1;
+        group.runs += runs;
+        if group.named.len() < NAMED || group.jittered {
+            group.named.push((name.clone(), runs));
         }
-        let group = self.list.len();
-        self.list.push(SameFires { schedule: schedule.clone(), jobs: 0, runs: 0, named: Vec::new() });
-        self.groups.insert(schedule, group);
-        Some(group)
     }
 
     /// Counts their fires.
@@ -154,6 +111,8 @@ impl ForecastJobs {
         let mut forecast = FireForecast {
             fires: empty(),
             runs: empty(),
+            inactive: self.inactive,
+            manual: self.manual,
             unpredictable: self.unpredictable,
             ..FireForecast::default()
         };
@@ -215,14 +174,14 @@ impl SameFires {
             return Some(steps);
         }
         budget.spend((movable.len() as u64).saturating_mul(self.jobs) / MOVED)?;
+        let names = SpreadNames::new(self.named.iter().map(|(name, runs)| (name.as_str(), *runs)));
         let mut moved = vec![(0_u64, 0_u64); window.steps()];
-        for (name, runs) in &self.named {
-            for step in steps_of(&movable, name, window) {
-                if let Some((fires, all)) = moved.get_mut(step) {
-                    (*fires, *all) = (*fires + 1, all.saturating_add(*runs));
-                }
+        names.count(&movable, window, |step, fires, runs| {
+            if let Some((all_fires, all_runs)) = moved.get_mut(step) {
+                (*all_fires, *all_runs) =
+                    (*all_fires + fires, all_runs.saturating_add(fires.saturating_mul(runs)));
             }
-        }
+        });
         let moved = moved.into_iter().enumerate().filter(|(_, (fires, _))| *fires > 0);
         steps.extend(moved.map(|(step, (fires, runs))| (step, fires, runs)));
         Some(steps)

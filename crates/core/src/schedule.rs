@@ -5,7 +5,7 @@
 //! `cron_fields` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
 //! between two moments and moves them by a jitter, `name_hash` decides how far, `notes` explains what is odd about a
 //! fire. `foreign` recognises what other programs write. `calendar_filter` leaves out the fires that a job's calendars
-//! exclude; `edit` compares two schedules; `fire_count` counts fires.
+//! exclude; `edit` compares two schedules; `fire_count` counts fires, `spread_names` those that a jitter moves.
 
 mod bounds;
 mod calendar_filter;
@@ -22,6 +22,7 @@ mod named;
 mod notes;
 mod rule;
 mod spec;
+mod spread_names;
 #[cfg(test)]
 mod tests;
 mod zone;
@@ -34,6 +35,7 @@ pub use fire_count::ForecastWindow;
 pub(crate) use fire_count::{CountBudget, MovableFire, SpreadName};
 use rule::ScheduleRule;
 pub use spec::ScheduleSpec;
+pub(crate) use spread_names::SpreadNames;
 pub use zone::Dst;
 
 use crate::time::{Millis, Wall};

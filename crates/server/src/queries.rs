@@ -41,7 +41,7 @@ pub(crate) use attention::{
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use cluster_health::{NodeReports, cluster_health};
 pub(crate) use compat_cluster::compat_cluster;
-pub(crate) use forecast::{ForecastScope, forecast};
+pub(crate) use forecast::forecast;
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 pub(crate) use job_versions::{ListedVersion, PresentVersion, differences, listed_versions};
 pub(crate) use labelled::jobs_with_labels;

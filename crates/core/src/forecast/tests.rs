@@ -1,10 +1,14 @@
 //! Forecasts compared with each fire by itself.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
 
+use super::groups::KnownFires;
 use super::*;
 use crate::calendar::Calendar;
+use crate::job::JobSchedule;
+use crate::schedule::CalendarFilter;
 use crate::steps::tests::counted;
 use crate::time::{Millis, Wall};
 use alloc::sync::Arc;
@@ -12,7 +16,43 @@ use alloc::sync::Arc;
 /// 2026-11-22T00:00:00Z, a Sunday.
 const BEGIN: Wall = Wall(1_795_305_600_000);
 
-fn text(rules: &str) -> JobSchedule {
+/// A job whose fires are counted.
+#[derive(Clone)]
+struct ForecastJob {
+    name: JobName,
+    schedule: JobSchedule,
+    /// `None` while one of them is missing.
+    calendars: Option<CalendarFilter>,
+    runs: u64,
+}
+
+/// Jobs that come without a view.
+#[derive(Default)]
+struct LoneJobs {
+    groups: ForecastGroups,
+    places: BTreeMap<(u32, Option<CalendarFilter>), usize>,
+    jobs: ForecastJobs,
+}
+
+impl LoneJobs {
+    fn add(&mut self, ForecastJob { name, schedule, calendars, runs }: ForecastJob) {
+        match (self.groups.fires_of(&name, schedule), &calendars) {
+            (KnownFires::Scheduled(number), Some(under)) => {
+                let schedule = || self.groups.schedule(number).unwrap().schedule.clone().under(under.clone());
+                let place = self.places.entry((number, calendars.clone()));
+                let place = *place.or_insert_with(|| self.jobs.place(schedule()));
+                self.jobs.add(place, &name, runs);
+            }
+            _ => self.jobs.unpredictable += 1,
+        }
+    }
+
+    fn forecast(self, window: &ForecastWindow) -> FireForecast {
+        self.jobs.forecast(window)
+    }
+}
+
+pub(super) fn text(rules: &str) -> JobSchedule {
     JobSchedule {
         rules: rules.into(),
         timezone: "".into(),
@@ -49,7 +89,7 @@ fn one_by_one(jobs: &[ForecastJob], window: &ForecastWindow) -> (Vec<u64>, Vec<u
 
 #[track_caller]
 fn check(jobs: &[ForecastJob], window: &ForecastWindow) -> FireForecast {
-    let mut all = ForecastJobs::default();
+    let mut all = LoneJobs::default();
     jobs.iter().cloned().for_each(|job| all.add(job));
     let forecast = all.forecast(window);
     let (fires, runs) = one_by_one(jobs, window);
@@ -140,7 +180,7 @@ fn the_highest_steps_name_the_jobs_that_fire_most_in_them() {
 
 #[test]
 fn what_follows_runs_or_lacks_a_calendar_is_not_predicted() {
-    let mut all = ForecastJobs::default();
+    let mut all = LoneJobs::default();
     for name in ["a", "b"] {
         all.add(job(name, &text("@after 5m")));
         all.add(ForecastJob { calendars: None, ..job(name, &text("@daily")) });
@@ -154,14 +194,14 @@ fn what_follows_runs_or_lacks_a_calendar_is_not_predicted() {
 
 #[test]
 fn where_counting_takes_too_long_most_jobs_are_counted_and_the_others_numbered() {
-    let mut all = ForecastJobs::default();
+    let mut all = LoneJobs::default();
     for n in 0..50 {
         // Two rules, so that each fire is looked for.
         all.add(job(&format!("odd{n:02}"), &text(&format!("* * * * * *\n@every 7s offset {}s", n % 7))));
         all.add(job(&format!("even{n:02}"), &text("*/5 * * * *")));
     }
     let window = ForecastWindow::new(BEGIN, 1, 1_440);
-    let forecast = all.forecast_within(&window, 1_000);
+    let forecast = all.jobs.forecast_within(&window, 1_000);
     assert_eq!((forecast.jobs, forecast.uncounted), (50, 50));
     assert_eq!(
         forecast.fires.iter().sum::<u64>(),
@@ -174,7 +214,7 @@ fn where_counting_takes_too_long_most_jobs_are_counted_and_the_others_numbered()
 fn equal_schedules_cost_one_count() {
     let window = ForecastWindow::new(BEGIN, 1, 1_440);
     let work = |jobs: usize, rules: &str| {
-        let mut all = ForecastJobs::default();
+        let mut all = LoneJobs::default();
         (0..jobs).for_each(|n| all.add(job(&n.to_string(), &text(rules))));
         counted(|| all.forecast(&window)).1
     };
@@ -183,4 +223,12 @@ fn equal_schedules_cost_one_count() {
     assert!(work(20_000, "H * * * *") <= work(60, "H * * * *") * 3);
     // A second of each minute is looked for, not each second.
     assert!(work(1, "* * * * * *") <= 3 * work(1, "* * * * *"));
+}
+
+#[test]
+fn many_jobs_with_a_jitter_are_counted_as_they_fire() {
+    let schedule = JobSchedule { jitter: "90s".into(), ..text("*/5 * * * *") };
+    let many = |n: u64| ForecastJob { runs: 1 + n % 3 * (n % 7), ..job(&format!("team/job-{n}"), &schedule) };
+    let jobs: Vec<_> = (0..700).map(many).collect();
+    check(&jobs, &ForecastWindow::new(BEGIN + Millis::secs(3_725), 1, 30));
 }

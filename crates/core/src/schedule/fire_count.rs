@@ -105,9 +105,24 @@ impl MovableFire {
         self.due + moved_by(name, self.due, self.room)
     }
 
+    /// When it is named.
+    pub(super) fn due(self) -> Wall {
+        self.due
+    }
+
+    /// The number of seconds that it may be moved by, none among them.
+    pub(super) fn room(self) -> u64 {
+        self.room
+    }
+
+    /// So many seconds after it is named.
+    pub(super) fn after(self, seconds: u64) -> Wall {
+        self.due + Millis::secs(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
     /// The step that has it, whatever the job's name; `None` where the name decides.
     fn step_of_all(self, window: &ForecastWindow) -> Option<Option<usize>> {
-        let last = self.due + Millis::secs(i64::try_from(self.room).unwrap_or(i64::MAX) - 1);
+        let last = self.after(self.room.saturating_sub(1));
         let steps = (window.step_of(self.due), window.step_of(last));
         let apart = steps.0 != steps.1 || self.due < window.begin && last >= window.end();
         (!apart).then_some(steps.0)

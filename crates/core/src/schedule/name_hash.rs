@@ -6,9 +6,13 @@ use crate::time::Wall;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NameHash(u64);
 
+/// The factor of FNV-1a, 64 bits, and that of the eight bytes of a moment.
+const FACTOR: u64 = 0x0100_0000_01b3;
+const EIGHT_FACTORS: u64 = FACTOR.wrapping_pow(8);
+
 /// FNV-1a, 64 bits.
 fn fold(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(FACTOR))
 }
 
 /// The end of splitmix64, which makes near numbers far.
@@ -32,6 +36,26 @@ impl NameHash {
     /// The number behind the jitter of the fire at this moment.
     pub(super) fn of_moment(self, due: Wall) -> u64 {
         mix(fold(fold(self.0, &[1]), &due.0.to_le_bytes()))
+    }
+
+    /// The part that a name has in [`Self::of_moment`], and the byte on which the part of the moment depends.
+    pub(super) fn part_of_moments(self) -> (u8, u64) {
+        let hash = fold(self.0, &[1]);
+        (hash.to_le_bytes()[0], hash.wrapping_mul(EIGHT_FACTORS))
+    }
+
+    /// The part that a moment has in [`Self::of_moment`] of each name with this byte.
+    ///
+    /// A byte of the moment changes the last byte of the hash by a difference that this last byte decides, and the last byte
+    /// depends on earlier last bytes only. So all differences are the same for all names with this byte.
+    pub(super) fn moment_after(last: u8, due: Wall) -> u64 {
+        let last = u64::from(last);
+        fold(last, &due.0.to_le_bytes()).wrapping_sub(last.wrapping_mul(EIGHT_FACTORS))
+    }
+
+    /// The number of [`Self::of_moment`], of its two parts.
+    pub(super) fn joined(name: u64, moment: u64) -> u64 {
+        mix(name.wrapping_add(moment))
     }
 }
 
