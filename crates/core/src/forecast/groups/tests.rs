@@ -26,7 +26,7 @@ const NAMES: &[&str] = &["a", "b", "team/a", "team/b", "team/c", "other/a"];
 
 /// How a job is declared.
 #[derive(Clone, Debug)]
-struct Declared {
+struct EditedJob {
     rules: usize,
     jitter: bool,
     calendar: bool,
@@ -41,7 +41,7 @@ struct Declared {
 /// One edit of the registry.
 #[derive(Clone, Debug)]
 enum ForecastEdit {
-    Declare(usize, Declared),
+    Declare(usize, EditedJob),
     Delete(usize),
     Purge(usize),
     Calendar(Option<u8>),
@@ -49,10 +49,10 @@ enum ForecastEdit {
     Forecast,
 }
 
-fn declared() -> impl Strategy<Value = Declared> {
+fn declared() -> impl Strategy<Value = EditedJob> {
     let flags = any::<[bool; 5]>();
     (0..RULES.len(), flags, any::<[bool; 2]>(), 1..4_u32, any::<bool>()).prop_map(
-        |(rules, [jitter, calendar, label, selector, broadcast], [off, paused], shards, both)| Declared {
+        |(rules, [jitter, calendar, label, selector, broadcast], [off, paused], shards, both)| EditedJob {
             rules,
             jitter,
             calendar,
@@ -77,7 +77,7 @@ fn edit() -> impl Strategy<Value = ForecastEdit> {
     ]
 }
 
-fn spec(name: &JobName, version: u64, declared: &Declared) -> SpecRecord {
+fn spec(name: &JobName, version: u64, declared: &EditedJob) -> SpecRecord {
     let mut file = JobFile::new(name.clone(), RULES[declared.rules], Work::Function("f".into()));
     let timed = declared.rules < 5;
     if timed && declared.jitter {
@@ -197,7 +197,7 @@ proptest! {
 
 #[test]
 fn only_changed_declarations_are_read_again_and_memory_is_bounded() {
-    let job = Declared {
+    let job = EditedJob {
         rules: 0,
         jitter: false,
         calendar: true,
@@ -217,7 +217,7 @@ fn only_changed_declarations_are_read_again_and_memory_is_bounded() {
     let (mut groups, all) = (ForecastGroups::default(), ForecastScope::default());
     let (first, read) = forecast(&mut groups, &view, &all);
     assert_eq!((first.unpredictable, read), (NAMES.len(), NAMES.len()), "the calendar is missing");
-    for edit in [ForecastEdit::Calendar(Some(3)), ForecastEdit::Declare(0, Declared { rules: 1, ..job })] {
+    for edit in [ForecastEdit::Calendar(Some(3)), ForecastEdit::Declare(0, EditedJob { rules: 1, ..job })] {
         let before = store.revision();
         perform(&mut store, 2, &edit);
         view.absorb_change(Mono(0), &store.changes_after(before).unwrap().changes);
