@@ -216,8 +216,8 @@ impl AuditAction {
 
 /// What the verb and the object of a command do not say.
 fn detail(command: &Command) -> String {
+    let command = command.plain();
     match command {
-        Command::If(_, command) => detail(command),
         Command::Rollback(_, version) => format!("to version {version}"),
         Command::Apply(_) | Command::Declare(_) if command.declared().count() != 1 => {
             let more = if command.declared().count() > NAMED_MAX { " …" } else { "" };

@@ -392,7 +392,7 @@ impl SettingsArgs {
     /// A setting is missing or invalid; the text has the fix.
     pub(crate) fn resolve(mut self) -> Result<ServerSettings, CliError> {
         let (login, retention) = (LoginArgs::taken(&mut self).resolve()?, self.retention()?);
-        let tls = WrittenTls::taken(&mut self);
+        let tls = self.taken_tls();
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
         let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
         let registry = needed(
@@ -454,6 +454,19 @@ impl SettingsArgs {
             collector,
             key,
         })
+    }
+}
+
+impl SettingsArgs {
+    /// Takes the settings of TLS out.
+    fn taken_tls(&mut self) -> WrittenTls {
+        WrittenTls {
+            mode: self.tls.take(),
+            identity: self.identity.take(),
+            join: self.join.take(),
+            certificate: self.tls_cert.take(),
+            key: self.tls_key.take(),
+        }
     }
 }
 

@@ -441,8 +441,7 @@ impl Command {
     /// The version that a rollback declares again.
     #[must_use]
     pub fn restored(&self) -> Option<u64> {
-        match self {
-            Self::If(_, command) => command.restored(),
+        match self.plain() {
             Self::Rollback(_, version) => Some(*version),
             _ => None,
         }

@@ -37,7 +37,7 @@ impl JobParts {
         let missing =
             |(name, declared): &(&String, &JobParameter)| declared.is_required() && given.get(name).is_none();
         if let Some((name, declared)) = self.parameters.iter().find(missing) {
-            let takes = declared.kind.takes();
+            let takes = declared.takes();
             return Err(format!(
                 "job {} needs the parameter {name}, {takes}: give it, as `--param {name}=VALUE`",
                 self.name

@@ -26,7 +26,7 @@ pub struct JobParameter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<ParameterValue>,
     /// The only allowed values; every value of its type when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<ParameterValue>,
     /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -53,7 +53,7 @@ impl ParameterType {
     fn check(self, text: &str) -> Result<(), String> {
         let known = match self {
             Self::String if text.contains('\0') => {
-                return Err("a NUL character, which no program can be given".into());
+                return Err("a text with a NUL character, which no program can be given".into());
             }
             Self::String => return Ok(()),
             Self::Integer => text.parse::<i64>().map(|number| number.to_string()).ok(),
@@ -68,7 +68,7 @@ impl ParameterType {
         }
     }
 
-    pub(super) fn takes(self) -> &'static str {
+    fn takes(self) -> &'static str {
         match self {
             Self::String => "a text",
             Self::Integer => "a whole number, as 7 or -7",
@@ -96,8 +96,20 @@ impl JobParameter {
         if self.allowed.is_empty() || self.allowed.contains(value) {
             return Ok(());
         }
+        Err(format!("{:?}: allowed are {}", shortened(value.as_str()), self.allowed_texts()))
+    }
+
+    fn allowed_texts(&self) -> String {
         let allowed: Vec<String> = self.allowed.iter().map(|value| format!("{:?}", value.as_str())).collect();
-        Err(format!("{:?}: allowed are {}", shortened(value.as_str()), allowed.join(", ")))
+        allowed.join(", ")
+    }
+
+    /// What it takes, for people.
+    pub(super) fn takes(&self) -> String {
+        match self.allowed.is_empty() {
+            true => self.kind.takes().into(),
+            false => format!("one of {}", self.allowed_texts()),
+        }
     }
 
     pub(super) fn validate(&self) -> Result<(), String> {
@@ -112,9 +124,17 @@ impl JobParameter {
     }
 }
 
+/// Variables by which whoever may run a job could choose other code than the job's.
+const DECIDING: [&str; 6] = ["PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "TRACEPARENT"];
+
 /// Refuses what is no name of a parameter: it is the name of a variable that every shell can read.
 pub(super) fn validate_name(name: &str) -> Result<(), String> {
     validate_variable("parameters", name)?;
+    if DECIDING.contains(&name) || name.starts_with("LD_") {
+        return Err(format!(
+            "parameters names {name}, which decides what a command runs or is set for it: choose another name"
+        ));
+    }
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     match first && plain && name.len() <= NAME_MAX {

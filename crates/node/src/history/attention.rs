@@ -9,6 +9,7 @@ use super::history_query::{HistoryQuery, LIMIT_MAX};
 use super::namespace::JobsOfNamespace;
 use super::record::AttemptState;
 use super::rows::number;
+use super::summary::mark::{FireClass, FireMark};
 
 /// The most failing shards of one answer.
 const FAILING_MAX: u32 = 100_000;
@@ -69,11 +70,12 @@ impl HistoryQuery for MissedQuery {
 
     async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<MissedFires>, DatabaseError> {
         let (table, skipped) = (link.table("attempt"), number(AttemptState::Skipped));
-        // The second condition is the one of the index. A skipped retry belongs to a run that failed, and a
-        // request that was taken back is no fire.
+        let missed_mark = FireMark { class: Some(FireClass::Missed), late: false }.number();
+        // The second condition is the one of the index. What the job or an operator wanted to be skipped needs nobody,
+        // a skipped retry belongs to a run that failed, and a request that was taken back is no fire.
         let asked = format!(
             "SELECT job, count(*), min(since), max(due) FROM {table} WHERE state = {skipped} AND state <> 1 \
-             AND attempt <= 1 AND run NOT LIKE '%:ask-%' AND due >= "
+             AND counted = {missed_mark} AND attempt <= 1 AND run NOT LIKE '%:ask-%' AND due >= "
         );
         let jobs = self.namespace.as_ref().map(JobsOfNamespace::of);
         let mut asked = link.statement(asked).with(SqlArg::Int(self.since.0));

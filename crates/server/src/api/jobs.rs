@@ -1,5 +1,7 @@
 //! Jobs over HTTP: `/api/v1/jobs` and below.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -202,6 +204,7 @@ pub(super) async fn apply(
             jobs.into_iter().map(|file| Declaration::File(Box::new(file))).collect()
         }
     };
+    declared_once(jobs.iter().map(Declaration::name))?;
     for job in &jobs {
         let labels = match job {
             Declaration::File(file) => Some(&file.labels),
@@ -214,6 +217,15 @@ pub(super) async fn apply(
         app.declared.note_valid(texts);
     }
     Ok(answer)
+}
+
+/// Refuses a request that declares a job twice: which of the two was meant is not known.
+pub(super) fn declared_once<'a>(mut names: impl Iterator<Item = &'a JobName>) -> Result<(), ApiError> {
+    let mut known = BTreeSet::new();
+    match names.find(|name| !known.insert(*name)) {
+        Some(name) => Err(ApiError::invalid(format!("job {name} is declared twice: once is enough"))),
+        None => Ok(()),
+    }
 }
 
 async fn declare(

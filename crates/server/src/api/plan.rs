@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::demand::within;
 use super::error::read_body;
+use super::jobs::declared_once;
 use super::known_caller::KnownCaller;
 use super::{ApiError, App};
 use crate::api_types::{PlanAnswer, PlanRefusal};
@@ -85,6 +86,7 @@ fn request(caller: &KnownCaller, body: PlanBody) -> Result<PlanRequest, ApiError
         }
     }
     (request.resume, request.enable) = (resume, enable);
+    declared_once(request.jobs.iter().map(|job| &job.name))?;
     let jobs = request.jobs.iter().map(|job| &job.name).chain(&request.resume).chain(&request.enable);
     let namespaces = jobs.map(JobName::namespace);
     let calendars = request.calendars.iter().map(|calendar| calendar.name.namespace());

@@ -10,15 +10,18 @@ use axum::extract::{Path, Query, State};
 use evenkeel::{Job, JobChange, JobFile};
 use evenkeel_core::ids::{JobName, Namespace};
 use evenkeel_core::input::{Answer, Command, Declaration, Refusal};
+use evenkeel_core::principal::Role;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::audited::AuditedRequest;
+use super::demand::on_declared;
 use super::error::{done, read_body};
+use super::known_caller::KnownCaller;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, jobs};
 use crate::api_types::{JobVersionDetail, JobVersionPage, RollbackAnswer};
-use crate::queries::{self, ListedVersion, PresentVersion};
+use crate::queries::{self, ListedVersion, PlanRequest, PresentVersion};
 use crate::text_input::{self, InputError, ReadTarget};
 
 /// The default and the maximum number of rows of a page.
@@ -167,6 +170,7 @@ pub(super) async fn show(
 pub(super) async fn rollback(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
+    caller: KnownCaller,
     asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<RollbackAnswer>, ApiError> {
@@ -189,7 +193,7 @@ pub(super) async fn rollback(
         warnings: Vec::new(),
     };
     if dry_run {
-        would_be_refused(&app, &asked, &file)?;
+        would_be_refused(&app, &caller, &asked, &file)?;
         return Ok(Json(answer));
     }
     let ended = queries::ended_switches(&app.handle, &[Declaration::File(Box::new(file.clone()))]);
@@ -233,8 +237,18 @@ fn declared(name: &JobName, version: &ListedVersion) -> Result<JobFile, ApiError
 }
 
 /// Checks what can be checked of a declaration without declaring it.
-fn would_be_refused(app: &App, asked: &AuditedRequest, file: &JobFile) -> Result<(), ApiError> {
+fn would_be_refused(
+    app: &App,
+    caller: &KnownCaller,
+    asked: &AuditedRequest,
+    file: &JobFile,
+) -> Result<(), ApiError> {
     let job = Job::parse(file.clone()).map_err(|e| ApiError::invalid(e.to_string()))?;
+    on_declared(app, caller, Role::Author, (&job.name, Some(&job.labels)))?;
+    let planned = PlanRequest { jobs: vec![job.clone()], ..PlanRequest::default() };
+    if let Some(refused) = queries::plan(&app.handle, planned, |_| true).refused.pop() {
+        return Err(ApiError::conflict(refused.detail));
+    }
     app.handle.with_node(|node| {
         job.suits(node.local().settings().class).map_err(|e| ApiError::invalid(e.to_string()))?;
         let version = node.view().find(&job.name).filter(|it| it.is_live()).map(|it| it.version());

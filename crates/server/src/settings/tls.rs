@@ -7,7 +7,6 @@ use std::sync::Arc;
 use evenkeel::NodeIdentity;
 use evenkeel_core::ids::NodeName;
 
-use super::SettingsArgs;
 use super::values::choice;
 use crate::exit::CliError;
 use crate::identity::ClusterIdentity;
@@ -22,19 +21,6 @@ pub(super) struct WrittenTls {
     pub(super) join: Option<String>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
-}
-
-impl WrittenTls {
-    /// Takes them out of all settings.
-    pub(super) fn taken(written: &mut SettingsArgs) -> Self {
-        Self {
-            mode: written.tls.take(),
-            identity: written.identity.take(),
-            join: written.join.take(),
-            certificate: written.tls_cert.take(),
-            key: written.tls_key.take(),
-        }
-    }
 }
 
 /// The settings of TLS.

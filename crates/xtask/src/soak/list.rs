@@ -217,8 +217,13 @@ fn oracle(round: &SoakRound) -> Vec<SoakStep> {
 type TestBinaries = &'static [(&'static str, &'static str)];
 
 /// Binaries with tests that only the soak runs, but for those of the registry and of chaos.
-const TESTS: TestBinaries =
-    &[("evenkeel-core", ""), ("evenkeel-sim", "model"), ("evenkeel-sim", "seeds"), ("evenkeel-server", "it")];
+const TESTS: TestBinaries = &[
+    ("evenkeel-core", ""),
+    ("evenkeel", ""),
+    ("evenkeel-sim", "model"),
+    ("evenkeel-sim", "seeds"),
+    ("evenkeel-server", "it"),
+];
 const ENGINES: TestBinaries = &[
     ("evenkeel-registry", "etcd"),
     ("evenkeel-registry", "zookeeper"),
