@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use crate::ids::{CalendarName, JobName, Member, NodeName};
 use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
-    Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NamespaceRecord, NodeIntent, NodeSwitches,
-    NotificationRecord, PermitsRecord, Plan, RunState, ServingRecord, ShardRunState, SpecRecord,
-    TriggerRecord, decode, encode, split_seal,
+    Assignment, Attempt, Backfill, BeatRecord, CalendarRecord, LockRecord, NamespaceRecord, NodeIntent,
+    NodeSwitches, NotificationRecord, PermitsRecord, Plan, RunState, ServingRecord, ShardRunState,
+    SpecRecord, TriggerRecord, decode, encode, split_seal,
 };
 use crate::registry::{DurabilityClass, LeaseId, Value};
 
@@ -217,7 +217,7 @@ pub struct BackupCounts {
     pub watermarks: usize,
     /// Runs that are claimed and not ended.
     pub open: usize,
-    /// Triggers that no node has claimed a run for.
+    /// Triggers, and fires of backfills, that no node has claimed a run for.
     pub requests: usize,
     /// Locks of embedders.
     pub locks: usize,
@@ -266,7 +266,8 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
                 all.watermarks += run_state.groups.len();
             }),
             Some(ParsedKey::Triggers(_)) => decode::<TriggerRecord>(value).map(|asked| {
-                all.requests += asked.requests.iter().filter(|request| !request.taken).count();
+                let left = asked.backfills.iter().map(Backfill::left).sum::<usize>();
+                all.requests += left + asked.requests.iter().filter(|request| !request.taken).count();
             }),
             Some(ParsedKey::Lock(_)) => decode::<LockRecord>(value).map(|_| all.locks += 1),
             Some(ParsedKey::Calendar(_)) => decode::<CalendarRecord>(value)

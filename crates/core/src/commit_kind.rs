@@ -121,6 +121,10 @@ pub enum CommitKind {
     RequestRun,
     /// A trigger is withdrawn.
     CancelRequest,
+    /// A backfill is requested.
+    Backfill,
+    /// A backfill is cancelled.
+    CancelBackfill,
     /// A drain of a node is requested.
     Drain,
     /// The drain of a node is cancelled.

@@ -1,5 +1,6 @@
 //! The inputs of a node: everything that can happen to it.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use crate::effect::Ticket;
 use crate::ids::{CalendarName, JobName, Member, Namespace, RunId, Token};
 use crate::load::HostLoad;
 pub use crate::outcome::RunOutcome;
+use crate::record::Backfill;
 use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
 use crate::time::Wall;
 
@@ -17,8 +19,8 @@ mod offer;
 mod precondition;
 
 pub use command::{
-    ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch, ObjectKind,
-    RunOptions,
+    BackfillOptions, ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch,
+    ObjectKind, RunOptions,
 };
 pub use declaration::{Declaration, SameDeclaration};
 pub use offer::{Offer, OfferAnswer, ProbeReply};
@@ -154,6 +156,8 @@ pub enum Answer {
     Namespace(Namespace, ApplyResult),
     /// The trigger is stored under this run.
     Accepted(RunId, Wall),
+    /// The backfill is stored, as it stands.
+    Backfill(Box<Backfill>),
     /// How many jobs this node claims now, and how many it leaves without an owner.
     Claiming {
         /// Claims sent.

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod backfill;
 pub mod backup;
 pub mod calendar;
 pub mod capacity;

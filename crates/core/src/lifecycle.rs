@@ -11,6 +11,7 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobTerms, JobView};
 
 mod attempts;
+mod backfill;
 mod cancel;
 mod claim;
 mod finish;

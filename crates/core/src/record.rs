@@ -20,6 +20,7 @@ use crate::shards::ShardSet;
 use crate::time::Wall;
 
 mod attempt;
+mod backfill;
 mod calendar;
 mod cluster;
 mod declared;
@@ -34,6 +35,7 @@ mod secret;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
+pub use backfill::{BACKFILLS_MAX, Backfill};
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
@@ -232,6 +234,9 @@ impl RunState {
 pub struct TriggerRecord {
     /// Oldest first; kept after they were handled, so that the same trigger sent twice runs once (I24).
     pub requests: Vec<TriggerRequest>,
+    /// Backfills, oldest first. One that is over is kept until others take its place, so that the same one sent twice is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backfills: Vec<Backfill>,
 }
 
 /// One manual trigger of a job.

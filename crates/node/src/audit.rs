@@ -231,6 +231,18 @@ fn detail(command: &Command) -> String {
             let given = given.map(|given| format!(", with {given}"));
             truncate(&format!("request {id}{}{}", node.unwrap_or_default(), given.unwrap_or_default()))
         }
+        Command::Backfill(_, id, options) => {
+            let given = Some(&options.parameters).filter(|given| !given.is_empty());
+            let given = given.map(|given| format!(", with {given}"));
+            truncate(&format!(
+                "{id}: fires from {} to {}, {} at once{}",
+                options.from,
+                options.to,
+                options.max_parallel,
+                given.unwrap_or_default()
+            ))
+        }
+        Command::CancelBackfill(_, id) => id.to_string(),
         Command::Switch(_, node, _) => format!("on node {node} alone"),
         Command::Shards(_, shards, _) => truncate(&format!("shards {shards}")),
         Command::Configure(setting) => match setting {

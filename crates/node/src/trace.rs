@@ -120,13 +120,15 @@ fn of_attempt(ids: &TraceIds, record: &RunRecord) -> Option<FinishedSpan> {
 
 /// The span of a fire whose last attempt this is.
 fn of_fire(ids: &TraceIds, record: &RunRecord) -> FinishedSpan {
+    // A run of a backfill is about a moment long ago, and has not gone on since then.
+    let start = if record.run.fire.makes_up_for(record.due) { record.from } else { record.due };
     FinishedSpan {
         trace: ids.trace(&record.run),
         span: ids.fire(&record.run),
         parent: None,
         name: FIRE,
-        start: record.due,
-        end: record.ended.or(record.started).unwrap_or(record.due).max(record.due),
+        start,
+        end: record.ended.or(record.started).unwrap_or(start).max(start),
         attributes: attributes(record),
         error: error(record.state, &record.reason),
     }

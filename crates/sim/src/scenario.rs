@@ -170,6 +170,7 @@ fn answer_text(answer: &Answer) -> String {
             .join(", ")
             .to_lowercase(),
         Answer::Accepted(run, _) => format!("accepted as {run}"),
+        Answer::Backfill(backfill) => format!("backfill {} of {} fires", backfill.id, backfill.dues.len()),
         Answer::Calendar(name, applied) => format!("calendar {name} {applied:?}").to_lowercase(),
         Answer::Namespace(name, applied) => format!("namespace {name} {applied:?}").to_lowercase(),
         Answer::Layout(layout, applied) => format!("layout {layout} {applied:?}").to_lowercase(),

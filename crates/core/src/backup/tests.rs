@@ -79,8 +79,10 @@ fn sample_entries() -> EntryMap {
         parameters: crate::job::RunParameters::default(),
         taken_back: None,
     };
-    let asked =
-        TriggerRecord { requests: Vec::from([TriggerRequest { taken: true, ..untaken.clone() }, untaken]) };
+    let asked = TriggerRecord {
+        requests: Vec::from([TriggerRequest { taken: true, ..untaken.clone() }, untaken]),
+        backfills: Vec::new(),
+    };
     EntryMap::from([
         (keys::assignment(&held), encode(&place)),
         (keys::run_state(&held), encode(&run_state)),

@@ -25,6 +25,7 @@ use crate::view::JobView;
 use decision::{ItemDecision, answer, no_job, refuse};
 use namespaces::NamespaceWrites;
 
+mod backfill;
 mod calendars;
 pub(crate) mod cluster;
 mod decision;
@@ -102,6 +103,8 @@ fn carry_out(
         Command::Switch(name, node, switch) => nodes::switch(ctx, name, (node, *switch), origin()),
         Command::RunNow(name, request) => run_now(ctx, name, request, &RunOptions::default()),
         Command::RunWith(name, request, options) => run_now(ctx, name, request, options),
+        Command::Backfill(name, id, options) => backfill::request(ctx, name, id, options),
+        Command::CancelBackfill(name, id) => backfill::cancel(ctx, name, id),
         Command::Kill(run) => requests::cancel(ctx, run, out),
         Command::Drain(node) => drain(ctx, node, true),
         Command::Undrain(node) => drain(ctx, node, false),
@@ -258,10 +261,12 @@ fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, re
         Some(job) => [job.spec_guard(), job.assignment_guard()],
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
+    let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
+    // Without this a job that is enabled or created again would go on with them.
+    let ended = known.filter(|_| !enabled).and_then(|job| backfill::ended(ctx, &job));
     let old = known.map(|job| job.assignment()).unwrap_or_default();
     let dispatched =
         matches!(record, SpecRecord::Live(spec) if spec.job.placement.kind() == Placement::Dispatched);
-    let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
     // Every item is guarded on its node, so this one's owner is there.
     let inherits = old.waits && old.owner.is_none() && !enabled;
     let owner = if inherits { Some(ctx.member.clone()) } else { old.owner.clone() };
@@ -269,7 +274,11 @@ fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, re
     let place = Assignment { version: record.version(), planned, waits, owner, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
-    Txn { guards: guards.into(), writes: writes.into() }
+    let (guard, write) = ended.unzip();
+    Txn {
+        guards: guards.into_iter().chain(guard).collect(),
+        writes: writes.into_iter().chain(write).collect(),
+    }
 }
 
 /// The time and the caller's name of the switch that this item sets.
@@ -296,6 +305,12 @@ fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, options: &RunO
     if let Some(request) = record.requests.iter().find(|r| r.id == *id) {
         let run = RunId { job: name.clone(), fire: Fire::Asked(id.clone()), shard: Shard(0) };
         return answer(Answer::Accepted(run, request.at));
+    }
+    if record.backfill_of(&Fire::Asked(id.clone())).is_some() {
+        return refuse(
+            Refusal::Conflict,
+            format!("{id} is a run of a backfill of job {name}: use another id"),
+        );
     }
     if !job.is_enabled() {
         return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));

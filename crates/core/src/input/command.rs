@@ -70,6 +70,10 @@ pub enum Command {
     RunNow(JobName, RequestId),
     /// The same with parameters, or only for one node's shards of a sharded job.
     RunWith(JobName, RequestId, Box<RunOptions>),
+    /// Make up for the fires of a span of the past; the same id is one backfill.
+    Backfill(JobName, RequestId, Box<BackfillOptions>),
+    /// Claim no further fire of a backfill; runs of it that are open go on.
+    CancelBackfill(JobName, RequestId),
     /// Change one switch of a sharded job on one node.
     Switch(JobName, NodeName, NodeSwitch),
     /// Exclude all present nodes from a sharded job, each until it is restarted.
@@ -117,6 +121,19 @@ pub struct RunOptions {
     pub node: Option<NodeName>,
     /// The parameters that are given. They are checked against the declaration that the job has when the request is written,
     /// in the same commit.
+    pub parameters: RunParameters,
+}
+
+/// What a backfill makes up for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BackfillOptions {
+    /// The first moment of the span.
+    pub from: Wall,
+    /// The first moment after the span; none that is to come.
+    pub to: Wall,
+    /// How many of its runs may be open at once, at least 1; never more than the overlap policy of the job allows.
+    pub max_parallel: u32,
+    /// The parameters of its runs. They are checked where the request is written.
     pub parameters: RunParameters,
 }
 
@@ -233,6 +250,10 @@ impl CommandKind {
     pub const ACCEPT_JOB: Self = Self::new("accept", ObjectKind::Job);
     /// A job is triggered.
     pub const RUN: Self = Self::new("run", ObjectKind::Job);
+    /// Fires of the past are made up for.
+    pub const BACKFILL: Self = Self::new("backfill", ObjectKind::Job);
+    /// A backfill is ended.
+    pub const CANCEL_BACKFILL: Self = Self::new("cancel-backfill", ObjectKind::Job);
     /// A calendar is declared.
     pub const APPLY_CALENDAR: Self = Self::new("apply", ObjectKind::Calendar);
     /// A calendar is deleted.
@@ -391,6 +412,8 @@ impl Command {
             Self::Delete(job) => (CommandKind::DELETE_JOB.verb, O::Job(job)),
             Self::Accept(job, _) => (CommandKind::ACCEPT_JOB.verb, O::Job(job)),
             Self::RunNow(job, _) | Self::RunWith(job, ..) => (CommandKind::RUN.verb, O::Job(job)),
+            Self::Backfill(job, ..) => (CommandKind::BACKFILL.verb, O::Job(job)),
+            Self::CancelBackfill(job, _) => (CommandKind::CANCEL_BACKFILL.verb, O::Job(job)),
             Self::Kill(run) => (CommandKind::KILL.verb, O::Run(run)),
             Self::Claim => (CommandKind::CLAIM.verb, O::Node(None)),
             Self::Leave => ("leave", O::Node(None)),

@@ -99,7 +99,7 @@ impl JobRuns<'_> {
             job_parameter: job.parameter.clone(),
             attempt: attempt.attempt,
             token: Token::new(self.ctx.local.settings.generation, attempt.seq),
-            sent: String::new(),
+            sent: self.backfill_text(attempt),
             work: job.work.action(),
             setting: setting.into(),
             parameters,

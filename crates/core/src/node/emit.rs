@@ -316,6 +316,8 @@ impl Node {
                 // a requested layout is not raised.
                 Command::RunNow(..)
                 | Command::RunWith(..)
+                | Command::Backfill(..)
+                | Command::CancelBackfill(..)
                 | Command::Kill(_)
                 | Command::Lock(_)
                 | Command::Unlock(_)

@@ -20,6 +20,7 @@ use crate::time::Wall;
 
 mod after_completion;
 mod alarms;
+mod backfill;
 mod balance;
 mod batched_inputs;
 mod broadcast;

@@ -264,8 +264,8 @@ fn job() -> Vec<LayoutLine> {
                 waits: true,
             },
         ),
-        line("job/triggers", TriggerRecord { requests: vec![request] }),
-        line("job/triggers-taken-back", TriggerRecord { requests: vec![back] }),
+        line("job/triggers", TriggerRecord { requests: vec![request], backfills: vec![] }),
+        line("job/triggers-taken-back", TriggerRecord { requests: vec![back], backfills: vec![] }),
         line(
             "pool",
             PermitsRecord {

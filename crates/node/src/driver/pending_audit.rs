@@ -116,7 +116,9 @@ impl PendingAudit {
             _ => 1,
         };
         let request = match &command {
-            Command::RunNow(job, id) | Command::RunWith(job, id, _) => format!("{job} {id}"),
+            Command::RunNow(job, id) | Command::RunWith(job, id, _) | Command::Backfill(job, id, _) => {
+                format!("{job} {id}")
+            }
             _ => String::new(),
         };
         let noted = AuditEntry {

@@ -9,10 +9,15 @@ use crate::due;
 use crate::ids::Fire;
 use crate::lifecycle::{VERDICTS_MAX, has_parameter_room};
 use crate::overlap::EffectiveSchedule;
-use crate::record::Attempt;
+use crate::record::{Attempt, TriggerRecord};
 use crate::rule_context::{RuleAction, RuleOutput};
 use crate::time::{Millis, Wall};
 use crate::view::JobTerms;
+
+/// How many runs a plan may have for one more fire of a backfill to be added: the job's own fires need room.
+const BACKFILL_RUNS_MAX: usize = RUNS_MAX / 2;
+/// How often the planner looks whether a run of a backfill has ended.
+const BACKFILL_LOOK: Millis = Millis::secs(1);
 
 impl PlanWriter<'_> {
     /// Places the manual runs that are not planned yet on the least loaded node (S0-54).
@@ -46,10 +51,47 @@ impl PlanWriter<'_> {
             let run = self.first_attempt(Fire::Asked(request.id.clone()), request.at);
             self.want(run.with_parameters(parameters), PlacementChoice::LeastLoaded);
         }
+        self.plan_backfills(&mut record, terms, batch, out);
         if self.job.triggers().and_then(|known| known.value.as_ref()) != Some(&record) {
             self.triggers = Some(record);
             self.set_kind(CommitKind::Plan);
         }
+    }
+
+    /// Plans as many fires of backfills as may be open at once. No feed says when one of them ends, so the plan is read
+    /// again soon while others are to follow.
+    fn plan_backfills(
+        &mut self,
+        record: &mut TriggerRecord,
+        terms: &JobTerms,
+        batch: &mut CandidateNodes,
+        out: &mut RuleOutput,
+    ) {
+        while record.backfills.iter().any(|backfill| backfill.left() > 0) {
+            let is_full = self.draft.runs.len() >= BACKFILL_RUNS_MAX || !has_parameter_room(&self.draft.runs);
+            if is_full || self.draft.verdicts.len() >= VERDICTS_MAX {
+                return self.reread_soon(out);
+            }
+            if !batch.has_candidate(self.ctx.view, self.job.group()) {
+                return out.add(RuleAction::JobUnplaced(self.job.id));
+            }
+            let Some(next) = record.take_backfill_fire(&self.draft.runs) else {
+                return self.reread_soon(out);
+            };
+            if let Some(why) = self.ctx.forgot(terms.delivery, next.at) {
+                let span = (next.due, next.due);
+                let refused = self.runs.refused(next.fire, span, &Attempt::single(), why.into());
+                self.draft.verdicts.extend(refused);
+                continue;
+            }
+            let run = self.first_attempt(next.fire, next.due).with_parameters(next.parameters);
+            self.want(run, PlacementChoice::LeastLoaded);
+        }
+    }
+
+    /// Has the plan read again in a moment.
+    fn reread_soon(&self, out: &mut RuleOutput) {
+        out.add(RuleAction::Reread(self.job.id, self.ctx.now.wall + BACKFILL_LOOK));
     }
 
     /// Plans every fire up to the horizon; of those that are too old, the ones that the job's catch-up keeps (I0-07).

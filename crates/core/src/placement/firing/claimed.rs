@@ -207,7 +207,7 @@ impl<'a> ClaimedRuns<'a> {
         }
         let (spec, run) = (job.spec(), self.runs.id(attempt));
         let declared = spec.as_ref().map(|spec| &spec.job);
-        if self.runs.admitted(declared, [run].into(), attempt.due, out).is_empty() {
+        if self.runs.admitted(declared, [run].into(), self.runs.wanted_since(attempt), out).is_empty() {
             return;
         }
         let StartReadiness::Start(not_after) = readiness else { return self.confirm(attempt, out) };

@@ -272,7 +272,7 @@ impl<'a> DispatchedRuns<'a> {
         }
         let Some(job) = self.runs.job.spec().map(|spec| spec.job) else { return };
         let over = |run: &Attempt| {
-            let since = run.wait.map_or(run.due, RetryWait::since);
+            let since = run.wait.map_or_else(|| self.runs.wanted_since(run), RetryWait::since);
             let forgot = ctx.forgot(job.delivery, since).filter(|_| mine(run));
             forgot.map(String::from).or_else(|| job.time_is_over(run.began.filter(|_| mine(run))?, now))
         };

@@ -4,7 +4,7 @@ use super::ClaimedRuns;
 use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::ids::Fire;
-use crate::lifecycle::{ClaimSlot, too_old};
+use crate::lifecycle::{ClaimSlot, has_parameter_room, too_old};
 use crate::overlap::EffectiveSchedule;
 use crate::record::{Attempt, RunState};
 use crate::rule_context::RuleOutput;
@@ -24,6 +24,7 @@ impl ClaimedRuns<'_> {
         }
         self.claim_triggered(run_state, slot, out)
             || (self.runs.may_claim_due(run_state.failures) && self.claim_due(terms, run_state, slot, out))
+            || self.claim_backfill(terms, run_state, slot, out)
     }
 
     /// The oldest trigger that has no run yet.
@@ -53,6 +54,41 @@ impl ClaimedRuns<'_> {
             run_state.watermark,
         );
         run_state.open.last_mut().into_iter().for_each(|open| open.parameters.clone_from(&parameters));
+        self.commit_with(kind, run_state, Some(record), out);
+        out.claim(self.ctx().view, self.runs.job.id, kind);
+        true
+    }
+
+    /// The next fire of a backfill. The job's own fires go first, so a backfill holds each up for one run at most.
+    fn claim_backfill(
+        &self,
+        terms: &JobTerms,
+        run_state: &RunState,
+        slot: ClaimSlot,
+        out: &mut RuleOutput,
+    ) -> bool {
+        let Some(known) = self.runs.job.triggers().and_then(|known| known.value.as_ref()) else {
+            return false;
+        };
+        if known.backfills.iter().all(|backfill| backfill.left() == 0) {
+            return false;
+        }
+        let mut record = known.clone();
+        let Some(next) = record.take_backfill_fire(&run_state.open) else { return false };
+        if let Some(why) = self.ctx().forgot(terms.delivery, next.at) {
+            let mut run_state = RunState { seq: run_state.seq + 1, ..run_state.clone() };
+            let span = (next.due, next.due);
+            run_state.verdicts.extend(self.runs.refused(next.fire, span, &Attempt::single(), why.into()));
+            self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
+            return true;
+        }
+        if !has_parameter_room(&run_state.open) {
+            return false;
+        }
+        let Some(kind) = self.runs.claim_kind(slot, next.at, out) else { return false };
+        let mut run_state =
+            self.opened(run_state, next.fire, (next.due, self.ctx().now.wall), run_state.watermark);
+        run_state.open.last_mut().into_iter().for_each(|open| open.parameters.clone_from(&next.parameters));
         self.commit_with(kind, run_state, Some(record), out);
         out.claim(self.ctx().view, self.runs.job.id, kind);
         true

@@ -60,7 +60,7 @@ impl DispatchedRuns<'_> {
         }
         let is_full = free_slots(ctx.view, ctx.local) <= out.claimed;
         if is_full || !is_within_pace(ctx.local, out) {
-            out.add(ctx.awaits_slot(&self.runs.job, run.due));
+            out.add(ctx.awaits_slot(&self.runs.job, self.runs.wanted_since(&run)));
             if is_full && run.by == *ctx.member {
                 self.offer_elsewhere(&run, from, out);
             }

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::DispatchedRuns;
 use crate::commit_kind::CommitKind;
@@ -44,13 +45,15 @@ impl DispatchedRuns<'_> {
         }
         let (spec, id) = (self.runs.job.spec(), self.runs.id(run));
         let declared = spec.as_ref().map(|spec| &spec.job);
-        if self.runs.admitted(declared, [id].into(), run.due, out).is_empty() {
+        if self.runs.admitted(declared, [id].into(), self.runs.wanted_since(run), out).is_empty() {
             return;
         }
         let StartReadiness::Start(not_after) = readiness else { return self.confirm(run, out) };
         if let Some(declared) = declared {
             let started = self.runs.run(run, Shard(0), declared, not_after);
-            out.add(RuleAction::Start(self.runs.job.id, Run { sent: self.sent(run), ..started }));
+            let parts = [self.sent(run), started.sent.clone()].into_iter().filter(|part| !part.is_empty());
+            let sent = parts.collect::<Vec<_>>().join("; ");
+            out.add(RuleAction::Start(self.runs.job.id, Run { sent, ..started }));
         }
     }
 
