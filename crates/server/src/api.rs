@@ -10,6 +10,7 @@ mod audit;
 mod audited;
 mod authentication;
 mod authorization;
+mod backfill;
 mod body;
 mod body_budget;
 mod bulk;

@@ -4,6 +4,7 @@ mod answers;
 mod applied;
 mod attention;
 mod audit;
+mod backfill;
 mod balance;
 mod calendars;
 pub(crate) mod declared;
@@ -42,6 +43,7 @@ pub(crate) use answers::{
 pub(crate) use applied::{ApplyAnswer, ApplyRow};
 pub(crate) use attention::{AttentionKind, AttentionPage, AttentionRow};
 pub(crate) use audit::{AuditPage, AuditRow};
+pub(crate) use backfill::BackfillAnswer;
 pub(crate) use balance::{BalanceReport, BalanceRow, ObstacleRow, ProjectedLoad, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};

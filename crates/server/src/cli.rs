@@ -2,6 +2,7 @@
 
 mod apply;
 mod audit;
+mod backfill;
 mod backup;
 mod bench;
 mod calendars;

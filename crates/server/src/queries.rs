@@ -1,6 +1,7 @@
 //! Reads a node's view and history for the API and the console, and makes rows of them.
 
 mod attention;
+mod backfill;
 mod capacity;
 mod cluster_health;
 mod compat_cluster;
@@ -38,6 +39,7 @@ pub(crate) use attention::{
     RunBounds, UnschedulableJob, enabled_jobs, late_limits, notified_jobs, offline_nodes, run_bounds,
     slot_waiters, unschedulable_jobs,
 };
+pub(crate) use backfill::{backfill, backfill_plan};
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use cluster_health::{NodeReports, cluster_health};
 pub(crate) use compat_cluster::compat_cluster;
@@ -253,10 +255,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     let known = handle.with_node(|node| {
         let job = node.view().find(&run.job)?;
         let asked = job.triggers().and_then(|known| known.value.as_ref());
-        let untaken = |request: &&TriggerRequest| {
-            !request.taken && matches!(&run.fire, Fire::Asked(id) if *id == request.id)
-        };
-        let untaken = asked.is_some_and(|asked| asked.requests.iter().any(|request| untaken(&request)));
+        let untaken = asked.is_some_and(|asked| asked.awaits(&run.fire));
         Some((job.spec()?.job.placement.kind(), job.owner().cloned(), untaken))
     });
     let Some((placement, owner, untaken)) = known else { return Ok(None) };
@@ -340,6 +339,7 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
             let passed =
                 |r: &TriggerRequest| r.taken && !r.shards.is_empty() && !r.shards.contains(run.shard);
             request.is_some_and(|request| !passed(request))
+                || asked.backfill_of(&run.fire).is_some_and(|backfill| backfill.expects(&run.fire))
         }),
         Fire::Due(due) => {
             let schedule = spec.job.schedule_with_calendars(calendars.as_ref());

@@ -12,7 +12,8 @@ use crate::queries;
 /// The other fields of an attempt.
 pub(super) fn detail(a: &RunRecord) -> AttemptDetail {
     let (run, token) = (a.run.to_string(), a.token.map(|token| token.0));
-    AttemptDetail { run, attempt: a.attempt, token, code: a.code, output: a.output }
+    let sent = Some(a.sent.clone()).filter(|sent| !sent.is_empty());
+    AttemptDetail { run, attempt: a.attempt, token, code: a.code, output: a.output, sent }
 }
 
 /// All attempts of a run; none if it was only requested.

@@ -14,12 +14,13 @@ use super::body::EmptyBody;
 use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
-    App, bulk, calendars, hooks, jobs, join, login, namespaces, nodes, runs, secrets, settings, shards,
-    tokens, unsealed, users, versions,
+    App, backfill, bulk, calendars, hooks, jobs, join, login, namespaces, nodes, runs, secrets, settings,
+    shards, tokens, unsealed, users, versions,
 };
 use crate::api_types::{
-    ApplyAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer, JoinTokenAnswer,
-    LayoutRow, LoginLink, NewToken, RollbackAnswer, RunAnswer, SettingsChange, SettingsRow, UpgradeAnswer,
+    ApplyAnswer, BackfillAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer,
+    JoinTokenAnswer, LayoutRow, LoginLink, NewToken, RollbackAnswer, RunAnswer, SettingsChange, SettingsRow,
+    UpgradeAnswer,
 };
 
 /// A change that the API offers.
@@ -146,6 +147,22 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         does("Declares an earlier version of a job again")
             .body::<versions::RollbackBody>()
             .answers::<RollbackAnswer>(),
+    ),
+    post(
+        "/api/v1/jobs/{name}/backfill",
+        One(CommandKind::BACKFILL),
+        operator(Scope::Job),
+        |m| on(m, backfill::request),
+        does("Makes up for the fires of a span of the past")
+            .body::<backfill::BackfillBody>()
+            .answers::<BackfillAnswer>(),
+    ),
+    delete(
+        "/api/v1/jobs/{name}/backfill/{id}",
+        One(CommandKind::CANCEL_BACKFILL),
+        operator(Scope::Job),
+        |m| on(m, backfill::cancel),
+        does("Ends a backfill: no further run of it begins").answers::<BackfillAnswer>(),
     ),
     post(
         "/api/v1/jobs/{name}/{verb}",

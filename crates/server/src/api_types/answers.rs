@@ -176,6 +176,9 @@ pub(crate) struct AttemptDetail {
     pub(crate) code: Option<i32>,
     /// The bytes of output that were kept.
     pub(crate) output: u64,
+    /// Who planned it and why there, and of which backfill it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sent: Option<String>,
 }
 
 /// Whether a run has ended.

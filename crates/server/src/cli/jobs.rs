@@ -7,6 +7,7 @@ use evenkeel_core::ids::counted;
 use evenkeel_core::job::Placement;
 use serde_json::{Value, json};
 
+use super::backfill::{self, BackfillArgs};
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
 use super::parameter_arg::ParameterArg;
@@ -89,6 +90,8 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         place: JobNodeArgs,
     },
+    /// Run a job for the fires of a span of the past, one run for each, in their order
+    Backfill(BackfillArgs),
     /// Pause a job: it has only manual runs, and its node keeps it
     Pause {
         #[command(flatten)]
@@ -207,6 +210,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         }
         JobCommand::Next(next) => super::next::fires(&next),
         JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
+        JobCommand::Backfill(wanted) => backfill::run(wanted),
         JobCommand::Pause { job, place } => {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
             switch(&job.resolve(), &place, "pause", done)

@@ -313,6 +313,10 @@ fn show(run: &RunArgs) -> Result<(), CliError> {
         let pairs = parameters.iter().map(|(name, value)| format!("{name}={value}"));
         output::line(&format!("parameters: {}", pairs.collect::<Vec<_>>().join(", ")))?;
     }
+    let details = found["details"].as_array();
+    if let Some(sent) = details.and_then(|details| details.last()?["sent"].as_str()) {
+        output::line(sent)?;
+    }
     let reason = found["reason"].as_str();
     if attempts.is_empty() && found["state"] == "waiting" {
         let why = reason.map(|why| format!(": {why}")).unwrap_or_default();

@@ -27,6 +27,8 @@ struct OpenFireSource {
     calendars: Option<CalendarFilter>,
     sharding: Sharding,
     request: Option<TriggerRequest>,
+    /// Whether it was requested, and no node has claimed it for all that are to run it.
+    awaited: bool,
 }
 
 /// Reads a fire: which of its shards are open.
@@ -82,6 +84,7 @@ fn open_fire_source(
     Some(OpenFireSource {
         calendars: view.calendars_of(&spec.job),
         sharding: job.sharding().cloned().unwrap_or_default(),
+        awaited: asked.is_some_and(|asked| asked.awaits(&fire.fire)),
         request,
         spec,
     })
@@ -104,7 +107,7 @@ impl OpenFireSource {
 fn single(seen: &OpenFireSource, fire: &FireId, is_open: bool, watermark: Wall) -> OpenFire {
     let one = ShardSet::one(Shard(0));
     let comes = match &fire.fire {
-        Fire::Asked(_) => seen.request.as_ref().is_some_and(|request| !request.taken),
+        Fire::Asked(_) => seen.awaited,
         Fire::Due(due) => *due > watermark && seen.is_due(*due),
     };
     OpenFire { shards: if is_open || comes { one.clone() } else { ShardSet::empty() }, wanted: one }
@@ -175,6 +178,7 @@ mod tests {
             spec,
             calendars: Some(CalendarFilter::default()),
             sharding: Sharding::default(),
+            awaited: request.as_ref().is_some_and(|request| !request.taken),
             request,
         }
     }

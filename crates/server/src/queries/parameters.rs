@@ -17,8 +17,15 @@ pub(crate) fn requested_parameters(handle: &Handle, run: &RunId) -> RunParameter
     let Fire::Asked(id) = &run.fire else { return RunParameters::default() };
     handle.with_node(|node| {
         let job = node.view().find(&run.job);
-        let requests = job.and_then(|job| Some(&job.triggers()?.value.as_ref()?.requests));
-        let request = requests.and_then(|requests| requests.iter().find(|request| request.id == *id));
-        request.map(|request| request.parameters.clone()).unwrap_or_default()
+        let Some(record) = job.and_then(|job| job.triggers()?.value.as_ref()) else {
+            return RunParameters::default();
+        };
+        match record.requests.iter().find(|request| request.id == *id) {
+            Some(request) => request.parameters.clone(),
+            None => {
+                let backfill = record.backfills.iter().find(|backfill| backfill.awaits(&run.fire));
+                backfill.map(|backfill| backfill.parameters.clone()).unwrap_or_default()
+            }
+        }
     })
 }

@@ -35,7 +35,7 @@ fn ask(node: &ServerProcess, method: &str, path: &str, body: &str) -> u16 {
 }
 
 const JOBS: &str = "[[job]]\nname = \"j\"\ncommand = [\"/bin/true\"]\n\
-                    [[job]]\nname = \"long\"\ncommand = [\"/bin/sleep\", \"600\"]\n\
+                    [[job]]\nname = \"long\"\nschedule = \"0 0 1 1 *\"\ncommand = [\"/bin/sleep\", \"600\"]\n\
                     [[job]]\nname = \"s\"\nplacement = \"sharded\"\nshards = 2\ncommand = [\"/bin/true\"]\n";
 
 /// What is asked for at an address: the rest of the address, the body, and what must come of it.
@@ -101,6 +101,19 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("jobs/nothing/accept", r#"{"revision":1}"#, "refused"),
         ]),
         "POST /api/v1/jobs/{name}/rollback" => all(crate::job_versions::ROLLBACKS),
+        // The run of the job that goes on keeps all fires of it back.
+        "POST /api/v1/jobs/{name}/backfill" => all(&[
+            ("jobs/long/backfill", r#"{"from":"2024-06-01T00:00:00Z","dry_run":true}"#, "unchanged"),
+            ("jobs/long/backfill", r#"{"from":"2024-06-01T00:00:00Z","request":"b"}"#, "applied"),
+            ("jobs/long/backfill", r#"{"from":"2999-06-01T00:00:00Z"}"#, "refused"),
+            ("jobs/j/backfill", r#"{"from":"1h"}"#, "refused"),
+            ("jobs/nothing/backfill", r#"{"from":"1h"}"#, "refused"),
+        ]),
+        "DELETE /api/v1/jobs/{name}/backfill/{id}" => all(&[
+            ("jobs/long/backfill/b", "", "applied"),
+            ("jobs/long/backfill/b", "", "unchanged"),
+            ("jobs/long/backfill/x", "", "refused"),
+        ]),
         "POST /api/v1/bulk/jobs/{verb}" => all(&[
             ("bulk/jobs/pause", r#"{"jobs":["j"]}"#, "applied"),
             ("bulk/jobs/resume", r#"{"jobs":["j"]}"#, "applied"),

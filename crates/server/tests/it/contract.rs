@@ -123,6 +123,13 @@ fn what_a_node_answers_is_described() {
     for body in [json!({ "version": 1, "dry_run": true }), json!({ "version": 1 })] {
         ask("POST", &v1("/jobs/j/rollback"), &v1("/jobs/{name}/rollback"), body);
     }
+    let span = json!({ "from": "2025-12-31T00:00:00Z", "to": "2026-01-02T00:00:00Z", "request": "b", "dry_run": true });
+    let whole = json!({ "from": "2025-12-31T00:00:00Z", "to": "2026-01-02T00:00:00Z", "request": "b",
+        "max_parallel": 2, "parameters": { "day": "2026-01-01" } });
+    for body in [span, whole.clone(), whole] {
+        ask("POST", &v1("/jobs/j/backfill"), &v1("/jobs/{name}/backfill"), body);
+    }
+    ask("DELETE", &v1("/jobs/j/backfill/b"), &v1("/jobs/{name}/backfill/{id}"), Value::Null);
     let sharded = json!({ "jobs": [{ "name": "s", "schedule": "0 0 1 1 *", "placement": "sharded", "shards": 3, "command": ["true"] },
         { "name": "web", "http": { "url": "http://127.0.0.1:9/", "success": ["200-299", 404] } }] });
     ask("POST", &v1("/jobs/apply"), &v1("/jobs/apply"), sharded);

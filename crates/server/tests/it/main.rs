@@ -4,6 +4,7 @@ mod alerts;
 mod answers;
 mod attention;
 mod audit;
+mod backfill;
 mod backup;
 mod bad_input;
 mod bench;

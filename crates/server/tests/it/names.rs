@@ -44,6 +44,8 @@ fn every_verb_that_names_a_job_a_node_or_a_calendar_says_which_one_may_be_meant(
     for args in [
         &["job", "pause", "bakcup", "--node", "worker"][..],
         &["job", "run", "bakcup", "--node", "worker"],
+        &["job", "backfill", "bakcup", "--from", "1h"],
+        &["job", "backfill", "bakcup", "--cancel", "b"],
         &["shard", "list", "bakcup"],
         &["shard", "enable", "bakcup", "0"],
         &["shard", "disable", "bakcup", "0"],

@@ -15,6 +15,7 @@ const VERBS: &[&str] = &[
     "job next a",
     "job logs a --grep x",
     "job run a",
+    "job backfill a --from 1h",
     "job pause a",
     "job resume a",
     "job enable a",
