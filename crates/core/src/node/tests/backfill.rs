@@ -255,3 +255,40 @@ fn four_backfills_are_remembered_and_one_that_goes_on_is_never_forgotten() {
     let ids: Vec<String> = world.backfills().iter().map(|one| one.id.to_string()).collect();
     assert_eq!(ids, ["b0", "b2", "b3", "b4"]);
 }
+
+#[test]
+fn who_may_not_run_a_job_by_its_labels_may_not_backfill_it() {
+    use crate::principal::{Grants, JobRights, Role};
+    let mut world = TestCluster::with_a_past(&["a"], backfilled(Placement::Claimed));
+    for command in [minute(1), Command::CancelBackfill("j".parse().unwrap(), "b".parse().unwrap())] {
+        let grants = Grants(["operator:default:team=billing".parse().unwrap()].into());
+        let rights = JobRights { grants, role: Role::Operator };
+        let answer = world.send_command("a", Command::Within(rights.into(), command.into()));
+        assert!(matches!(answer, Answer::Refused(Refusal::Forbidden, _)), "{answer:?}");
+    }
+}
+
+#[test]
+fn only_a_fire_that_is_named_after_its_moment_makes_up_for_it() {
+    let id = "b.1".parse().unwrap();
+    let fire = Backfill::fire(&id, Wall(-7)).unwrap();
+    assert!(fire.makes_up_for(Wall(-7)) && !fire.makes_up_for(Wall(7)));
+    assert!(!Fire::Due(Wall(7)).makes_up_for(Wall(7)));
+    assert!(!Fire::Asked("r7".parse().unwrap()).makes_up_for(Wall(7)));
+    let backfill = Backfill {
+        id,
+        at: Wall(9),
+        dues: [-7, 0, 7].map(Wall).into(),
+        next: 1,
+        max_parallel: 1,
+        parameters: RunParameters::default(),
+        cancelled: None,
+    };
+    let named = |text: &str| backfill.position(&Fire::Asked(text.parse().unwrap()));
+    let names = ["b.1.-7", "b.1.0", "b.1.7", "b.1.8", "b.1.07", "b.1.-0", "b.17", "b.7"];
+    assert_eq!(names.map(named), [Some(0), Some(1), Some(2), None, None, None, None, None]);
+    assert!(!backfill.awaits(&fire) && backfill.expects(&fire));
+    let cancelled = Backfill { next: 3, cancelled: Some((Wall(10), 1)), ..backfill };
+    let last = Backfill::fire(&cancelled.id, Wall(7)).unwrap();
+    assert!(cancelled.expects(&fire) && !cancelled.expects(&last) && !cancelled.awaits(&last));
+}
