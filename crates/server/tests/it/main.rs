@@ -4,6 +4,7 @@ mod alerts;
 mod answers;
 mod attention;
 mod audit;
+mod audit_requests;
 mod backfill;
 mod backup;
 mod bad_input;
