@@ -19,11 +19,18 @@ command = ["/bin/sleep", "600"]
 notify = { late_after = "1s", absent_after = "2s" }
 
 [[job]]
+name = "misses"
+schedule = "* * * * * *"
+misfire_grace = "1s"
+command = ["/bin/sleep", "4"]
+labels = { team = "billing" }
+
+# What it skips is what it is to skip.
+[[job]]
 name = "skips"
 schedule = "* * * * * *"
 overlap = "skip"
 command = ["/bin/sleep", "3"]
-labels = { team = "billing" }
 
 [[job]]
 name = "train"
@@ -77,7 +84,7 @@ fn what_needs_a_person_is_one_list_the_worst_first() {
     let page = until("all of it is known", || {
         let (status, page) = get(&node, "attention");
         assert_eq!(status, 200, "{page}");
-        let all = ["failing fails", "stuck hangs", "late hangs", "missed skips", "unschedulable train"];
+        let all = ["failing fails", "stuck hangs", "late hangs", "missed misses", "unschedulable train"];
         (kinds(&page) == all).then_some(page)
     });
     assert!(!page.to_string().contains("fine"), "{page}");
@@ -102,7 +109,7 @@ fn what_needs_a_person_is_one_list_the_worst_first() {
 
     // Filters, and how many rows there are.
     let (_, billing) = get(&node, "attention?label=team%3Dbilling");
-    assert!(kinds(&billing).iter().all(|row| row.ends_with(" skips")), "{billing}");
+    assert!(kinds(&billing).iter().all(|row| row.ends_with(" misses")), "{billing}");
     let (_, some) = get(&node, "attention?kind=unschedulable,failing&limit=1");
     assert_eq!(kinds(&some), ["failing fails"], "in the order of kinds");
     assert_eq!(some["counts"], serde_json::json!({ "failing": 1, "unschedulable": 1 }));
