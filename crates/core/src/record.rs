@@ -35,6 +35,7 @@ mod secret;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
+pub(crate) use backfill::RequestedFire;
 pub use backfill::{BACKFILLS_MAX, Backfill};
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{

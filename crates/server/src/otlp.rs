@@ -16,18 +16,21 @@ use async_trait::async_trait;
 use evenkeel_core::ids::NodeName;
 use opentelemetry::KeyValue;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last batches may take when the node ends.
 const LAST_BATCHES: Duration = Duration::from_secs(5);
+/// How many items wait at most, unless the SDK's own variable says otherwise: fires of a full minute come at once.
+const QUEUE: usize = 16_384;
 /// The most bytes of an answer that are read.
 const ANSWER_MAX: u64 = 64 * 1024;
 /// The version of this program.
@@ -161,6 +164,29 @@ fn resource(node: &NodeName, registry: &str) -> Resource {
         KeyValue::new("evenkeel.engine", engine),
     ];
     Resource::builder().with_service_name("evenkeel").with_attributes(of_node).build()
+}
+
+/// How an exporter of any signal sends to this endpoint.
+fn sending<B: WithExportConfig + WithHttpConfig>(
+    builder: B,
+    endpoint: &OtlpEndpoint,
+    fault: &LastFault,
+) -> B {
+    builder
+        .with_http_client(OtlpClient::new(endpoint, fault))
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(&endpoint.url)
+        .with_timeout(TIMEOUT)
+}
+
+/// The refusal to start where a variable of OpenTelemetry has a value that cannot be used.
+fn cannot_send(what: &str, error: &ExporterBuildError) -> CliError {
+    CliError::new(ExitKind::Failed, format!("{what} cannot be sent: {error}"))
+}
+
+/// The size of a queue; `None` where this variable gives it.
+fn queue(variable: &str) -> Option<usize> {
+    std::env::var_os(variable).is_none().then_some(QUEUE)
 }
 
 /// Why the last request failed, in words of the client: the SDK says only that the network did.

@@ -124,7 +124,7 @@ pub struct RunOptions {
     pub parameters: RunParameters,
 }
 
-/// What a backfill makes up for.
+/// Which fires a backfill runs, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackfillOptions {
     /// The first moment of the span.
@@ -250,7 +250,7 @@ impl CommandKind {
     pub const ACCEPT_JOB: Self = Self::new("accept", ObjectKind::Job);
     /// A job is triggered.
     pub const RUN: Self = Self::new("run", ObjectKind::Job);
-    /// Fires of the past are made up for.
+    /// Runs are requested for the fires of a span of the past.
     pub const BACKFILL: Self = Self::new("backfill", ObjectKind::Job);
     /// A backfill is ended.
     pub const CANCEL_BACKFILL: Self = Self::new("cancel-backfill", ObjectKind::Job);

@@ -124,7 +124,7 @@ impl JobParameter {
     }
 }
 
-/// Variables by which whoever may run a job could choose other code than the job's.
+/// Variables by which a caller who may only run a job could make it run other code.
 const DECIDING: [&str; 6] = ["PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "TRACEPARENT"];
 
 /// Refuses what is no name of a parameter: it is the name of a variable that every shell can read.

@@ -18,7 +18,7 @@ use crate::shards::ShardSet;
 pub struct SpecTiming {
     /// The part of the declaration.
     pub job: JobTiming,
-    /// Whether it runs only when triggered manually, for now.
+    /// Whether an operator has paused it, so that it runs only when triggered manually.
     #[serde(default)]
     pub paused: bool,
     /// Shards that an operator has disabled.

@@ -1,4 +1,4 @@
-//! A backfill: the fires of a span of the past, which a job makes up for.
+//! A backfill: runs of a job for the fires of a span of the past.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -34,21 +34,21 @@ pub struct Backfill {
     pub cancelled: Option<(Wall, u32)>,
 }
 
-/// The next fire of a backfill.
+/// The fire of a manual run, or the next one of a backfill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BackfillFire {
+pub(crate) struct RequestedFire {
     /// Its fire.
     pub(crate) fire: Fire,
-    /// The moment that it stands for.
+    /// The moment that it stands for: of a manual run that of the request.
     pub(crate) due: Wall,
-    /// When its backfill was requested.
+    /// When it was requested.
     pub(crate) at: Wall,
     /// Its parameters.
     pub(crate) parameters: RunParameters,
 }
 
 impl Backfill {
-    /// The fire that stands for this moment. Its name follows from the backfill and the moment, so whoever claims it gives
+    /// The fire that stands for this moment. Its name follows from the backfill and the moment, so each node that claims it gives
     /// it the same one. `None` where the id of the backfill is too long for that.
     #[must_use]
     pub fn fire_of(&self, due: Wall) -> Option<Fire> {
@@ -113,7 +113,7 @@ impl Backfill {
 
 impl TriggerRecord {
     /// Takes the next fire of the oldest backfill that may have one more open run beside these attempts.
-    pub(crate) fn take_backfill_fire(&mut self, open: &[Attempt]) -> Option<BackfillFire> {
+    pub(crate) fn take_backfill_fire(&mut self, open: &[Attempt]) -> Option<RequestedFire> {
         let backfill = self.backfills.iter_mut().find(|one| one.left() > 0 && one.has_room(open))?;
         let due = *backfill.dues.get(backfill.next as usize)?;
         let fire = backfill.fire_of(due)?;
@@ -122,7 +122,7 @@ impl TriggerRecord {
             0 => core::mem::take(&mut backfill.parameters),
             _ => backfill.parameters.clone(),
         };
-        Some(BackfillFire { fire, due, at: backfill.at, parameters })
+        Some(RequestedFire { fire, due, at: backfill.at, parameters })
     }
 
     /// The backfill of which this fire is one.

@@ -71,7 +71,7 @@ impl HistoryQuery for MissedQuery {
     async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<MissedFires>, DatabaseError> {
         let (table, skipped) = (link.table("attempt"), number(AttemptState::Skipped));
         let missed_mark = FireMark { class: Some(FireClass::Missed), late: false }.number();
-        // The second condition is the one of the index. What the job or an operator wanted to be skipped needs nobody,
+        // The second condition is the one of the index. What the job or an operator wanted to be skipped was not missed,
         // a skipped retry belongs to a run that failed, and a request that was taken back is no fire.
         let asked = format!(
             "SELECT job, count(*), min(since), max(due) FROM {table} WHERE state = {skipped} AND state <> 1 \

@@ -38,14 +38,15 @@ pub(crate) struct JobVersionEntry {
 impl JobVersionEntry {
     /// The new version with its declaration, and the replaced one. They are written as JSON here, on the thread of history.
     fn rows(&self) -> (JobVersion, Option<JobVersion>) {
-        let text = |job: &Job| serde_json::to_string(job).ok();
-        let declared = self.job.as_deref().and_then(text);
+        // Without a text the version would be that of a deletion.
+        let text = |job: &Job| serde_json::to_string(job).expect("declarations are plain data");
+        let declared = self.job.as_deref().map(text);
         let replaced = self.replaced.as_ref().map(|(version, job)| JobVersion {
             version: *version,
             asker: None,
             change: JobChange::Found,
             restored: None,
-            declared: text(job),
+            declared: Some(text(job)),
             ..self.version.clone()
         });
         (JobVersion { declared, ..self.version.clone() }, replaced)

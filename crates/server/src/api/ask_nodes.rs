@@ -64,13 +64,13 @@ pub(super) async fn ask_nodes<T: DeserializeOwned + Send + 'static>(
         asked.spawn(async move {
             let asked = zones::now();
             let answer = match other.post(path, body).await {
-                Ok(heard) if heard.status == StatusCode::OK => {
-                    serde_json::from_slice(&heard.body).map_err(|e| format!("its answer makes no sense: {e}"))
+                Ok(reply) if reply.status == StatusCode::OK => {
+                    serde_json::from_slice(&reply.body).map_err(|e| format!("its answer makes no sense: {e}"))
                 }
-                Ok(heard) if heard.status == StatusCode::NOT_FOUND => {
+                Ok(reply) if reply.status == StatusCode::NOT_FOUND => {
                     Err("its program is of an earlier version and cannot say".to_owned())
                 }
-                Ok(heard) => Err(format!("it answers with status {}", heard.status.as_u16())),
+                Ok(reply) => Err(format!("it answers with status {}", reply.status.as_u16())),
                 Err(error) => Err(error.message()),
             };
             let times = (asked, zones::now());

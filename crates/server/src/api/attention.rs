@@ -33,7 +33,7 @@ use rows::{FoundRows, LateRuns};
 
 /// The default and the maximum number of rows.
 const ROWS: (usize, usize) = (100, 1_000);
-/// Fires that were skipped before need nobody any more.
+/// Only fires that were missed since then are listed.
 const DAY: Millis = Millis::secs(86_400);
 /// How many jobs of which people were notified are looked at for late fires.
 const NOTIFIED_MAX: usize = 200;

@@ -19,7 +19,7 @@ use crate::api_types::{BackfillAnswer, moment};
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
 
-/// Which fires are made up for.
+/// Which fires are run, and how.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackfillBody {
@@ -30,7 +30,7 @@ pub(super) struct BackfillBody {
     /// How many of its runs may execute at once, at least 1; never more than `overlap` of the job allows.
     #[serde(default = "one")]
     max_parallel: u32,
-    /// Whether to say only what would be made up for.
+    /// Whether to say only which fires would be run.
     #[serde(default)]
     dry_run: bool,
     /// An id for the request: a repeated request with the same id has no further effect. Or send `Idempotency-Key`.

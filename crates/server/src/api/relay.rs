@@ -103,9 +103,9 @@ impl RemoteNode {
     pub(super) async fn tail(&self, run: &RunId, wanted: LogTailQuery) -> Result<u64, ApiError> {
         let (run, LogTailQuery { attempt, lines }) = (escape(&run.to_string()), wanted);
         let path = format!("/peer/v1/runs/{run}/logs/tail?attempt={attempt}&lines={lines}");
-        let heard = self.ask(Method::GET, &path).await?;
-        let why = match heard.status {
-            StatusCode::OK => match serde_json::from_slice::<LogTailReply>(&heard.body) {
+        let reply = self.ask(Method::GET, &path).await?;
+        let why = match reply.status {
+            StatusCode::OK => match serde_json::from_slice::<LogTailReply>(&reply.body) {
                 Ok(reply) => return Ok(reply.offset),
                 Err(error) => format!("answers {error}"),
             },

@@ -247,7 +247,10 @@ fn would_be_refused(
     on_declared(app, caller, Role::Author, (&job.name, Some(&job.labels)))?;
     let planned = PlanRequest { jobs: vec![job.clone()], ..PlanRequest::default() };
     if let Some(refused) = queries::plan(&app.handle, planned, |_| true).refused.pop() {
-        return Err(ApiError::conflict(refused.detail));
+        return Err(match refused.code.as_str() {
+            "invalid" => ApiError::invalid(refused.detail),
+            _ => ApiError::conflict(refused.detail),
+        });
     }
     app.handle.with_node(|node| {
         job.suits(node.local().settings().class).map_err(|e| ApiError::invalid(e.to_string()))?;

@@ -1,23 +1,19 @@
 //! Sends the log.
 
-use std::env;
 use std::time::Duration;
 
 use evenkeel_core::ids::{NodeName, counted};
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
-use opentelemetry_otlp::{Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{
     BatchConfigBuilder, BatchLogProcessor, LogBatch, LogExporter, SdkLogger, SdkLoggerProvider,
 };
 
-use super::{LAST_BATCHES, LastFault, OtlpClient, OtlpEndpoint, TIMEOUT, resource};
-use crate::exit::{CliError, ExitKind};
+use super::{LAST_BATCHES, LastFault, OtlpEndpoint, cannot_send, queue, resource, sending};
+use crate::exit::CliError;
 
-/// How many lines wait at most, unless the SDK's own variable says otherwise.
-const QUEUE: usize = 16_384;
-/// The SDK's variable for that number.
+/// The SDK's variable for the size of its queue.
 const QUEUE_VARIABLE: &str = "OTEL_BLRP_MAX_QUEUE_SIZE";
 /// Parts of the program that sending uses. What they log is not sent: each failure would be one more line to send.
 const SENDING: [&str; 4] = ["evenkeel::otlp", "opentelemetry", "rustls", "ureq"];
@@ -43,17 +39,12 @@ impl LogSender {
     /// A variable of OpenTelemetry has a value that cannot be used.
     pub(crate) fn start(endpoint: &OtlpEndpoint, node: &NodeName, registry: &str) -> Result<Self, CliError> {
         let fault = LastFault::default();
-        let inner = opentelemetry_otlp::LogExporter::builder()
-            .with_http()
-            .with_http_client(OtlpClient::new(endpoint, &fault))
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(&endpoint.url)
-            .with_timeout(TIMEOUT)
+        let inner = sending(opentelemetry_otlp::LogExporter::builder().with_http(), endpoint, &fault)
             .build()
-            .map_err(|e| CliError::new(ExitKind::Failed, format!("the log cannot be sent: {e}")))?;
+            .map_err(|e| cannot_send("the log", &e))?;
         let mut batches = BatchConfigBuilder::default();
-        if env::var_os(QUEUE_VARIABLE).is_none() {
-            batches = batches.with_max_queue_size(QUEUE);
+        if let Some(queue) = queue(QUEUE_VARIABLE) {
+            batches = batches.with_max_queue_size(queue);
         }
         let exporter = BatchLogExporter { inner, host: endpoint.host.clone(), fault };
         let processor = BatchLogProcessor::builder(exporter).with_batch_config(batches.build()).build();

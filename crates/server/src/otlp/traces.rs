@@ -7,19 +7,16 @@ use evenkeel_core::ids::{NodeName, counted};
 use evenkeel_core::time::Wall;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
-use opentelemetry_otlp::{Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanExporter, SpanLinks, SpanProcessor,
 };
 
-use super::{LAST_BATCHES, LastFault, OtlpClient, OtlpEndpoint, TIMEOUT, VERSION, resource};
-use crate::exit::{CliError, ExitKind};
+use super::{LAST_BATCHES, LastFault, OtlpEndpoint, VERSION, cannot_send, queue, resource, sending};
+use crate::exit::CliError;
 
-/// How many spans wait at most, unless the SDK's own variable says otherwise: fires of a full minute come at once.
-const QUEUE: usize = 16_384;
-/// The SDK's variable for that number.
+/// The SDK's variable for the size of its queue.
 const QUEUE_VARIABLE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 
 /// Sends the spans of a node.
@@ -36,17 +33,12 @@ impl TraceExporter {
     /// A variable of OpenTelemetry has a value that cannot be used.
     pub(crate) fn start(endpoint: &OtlpEndpoint, node: &NodeName, registry: &str) -> Result<Self, CliError> {
         let fault = LastFault::default();
-        let inner = opentelemetry_otlp::SpanExporter::builder()
-            .with_http()
-            .with_http_client(OtlpClient::new(endpoint, &fault))
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(&endpoint.url)
-            .with_timeout(TIMEOUT)
+        let inner = sending(opentelemetry_otlp::SpanExporter::builder().with_http(), endpoint, &fault)
             .build()
-            .map_err(|e| CliError::new(ExitKind::Failed, format!("traces cannot be sent: {e}")))?;
+            .map_err(|e| cannot_send("traces", &e))?;
         let mut batches = BatchConfigBuilder::default();
-        if std::env::var_os(QUEUE_VARIABLE).is_none() {
-            batches = batches.with_max_queue_size(QUEUE);
+        if let Some(queue) = queue(QUEUE_VARIABLE) {
+            batches = batches.with_max_queue_size(queue);
         }
         let exporter = BatchExporter { inner, host: endpoint.host.clone(), fault };
         let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches.build()).build();
@@ -150,6 +142,7 @@ mod tests {
 
     use evenkeel::clock;
 
+    use super::super::{QUEUE, TIMEOUT};
     use super::*;
 
     #[derive(Clone, Default)]

@@ -349,8 +349,8 @@ fn fires(job: &Job, calendars: Option<&CalendarFilter>, paused: bool) -> Option<
 fn silent(job: &Job, paused: bool) -> &'static str {
     match (job.enabled, paused, job.schedule.is_none()) {
         (false, ..) => "it is disabled: it does not fire",
-        (_, true, _) => "it is paused: it fires only by hand until `job resume`",
-        (.., true) => "it has no schedule: it fires only by hand",
+        (_, true, _) => "it is paused: until `job resume` it runs only when triggered manually",
+        (.., true) => "it has no schedule: it runs only when triggered manually",
         _ => "one of its calendars is missing: it does not fire",
     }
 }

@@ -178,6 +178,25 @@ fn what_cannot_be_declared_is_not_restored() {
 }
 
 #[test]
+fn a_dry_run_is_refused_where_the_rollback_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let files = "[[calendar]]\nname = \"free\"\ndays = [\"12-26\"]\n[[job]]\nname = \"j\"\nschedule = \"@daily\"\n\
+                 exclude_calendars = [\"free\"]\ncommand = [\"/bin/true\"]\n";
+    let applied = node.fed(&["job", "apply", "-f", "-"], files);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    declare(&node, &json!({ "name": "j", "command": ["/bin/true"] }));
+    node.ok(&["calendar", "delete", "free"]);
+    let asked = |dry_run: bool| {
+        let (status, refused) =
+            ask(&node, "POST j/rollback", "", &json!({ "version": 1, "dry_run": dry_run }));
+        assert!(refused["detail"].as_str().is_some_and(|it| it.contains("calendar free")), "{refused}");
+        (status, refused["code"].clone())
+    };
+    assert_eq!(asked(true), asked(false));
+}
+
+#[test]
 fn a_deleted_job_is_restored_by_the_command_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);

@@ -171,6 +171,36 @@ fn an_author_by_label_cannot_take_over_a_job_or_give_one_away() {
 }
 
 #[test]
+fn an_author_by_label_rolls_back_as_any_author_does() {
+    let teams = LabelledTeams::new();
+    let token = teams.token("t", "author:blue:team=billing");
+    let rollback = |version: u64, dry_run: bool| {
+        let body = json!({ "version": version, "dry_run": dry_run });
+        teams.ask(&token, "POST", "jobs/blue%2Fours/rollback", &body).0
+    };
+    let key = teams.token("all", "admin");
+    let put = |more: Value| {
+        let mut job =
+            json!({ "name": "blue/ours", "command": ["/bin/false"], "labels": { "team": "billing" } });
+        job.as_object_mut().expect("a job").extend(more.as_object().expect("keys").clone());
+        assert_eq!(teams.ask(&key, "PUT", "jobs/blue%2Fours", &job).0, 200);
+    };
+    put(json!({}));
+    put(json!({ "labels": { "team": "core" } }));
+    put(json!({ "labels": { "team": "billing" }, "command": ["/bin/true"] }));
+    for dry_run in [true, false] {
+        assert_eq!(rollback(3, dry_run), 403, "it would give the job away");
+        assert_eq!(rollback(2, dry_run), 200);
+    }
+    let versions = teams.allowed(&token, "GET", "jobs/blue%2Fours/versions", &Value::Null);
+    let latest = &versions["versions"][0];
+    assert_eq!((&latest["change"], &latest["restored"]), (&json!("rolled_back"), &json!(2)), "{latest}");
+    let log = teams.node.json(&["audit", "--who", "token:t"]);
+    let what = log.as_array().expect("entries").iter().filter_map(|entry| entry["what"].as_str());
+    assert!(what.clone().any(|what| what.starts_with("to version 2")), "{log}");
+}
+
+#[test]
 fn a_verb_on_many_jobs_is_refused_job_by_job() {
     let teams = LabelledTeams::new();
     let token = teams.token("t", "operator:blue:team=billing");

@@ -87,6 +87,20 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
 }
 
 #[test]
+fn a_request_that_declares_a_job_twice_is_refused_and_so_is_its_plan() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let body = r#"{"jobs":[{"name":"j","command":["/bin/true"]},{"name":"i","command":["/bin/true"]},{"name":"j","command":["/bin/false"]}]}"#;
+    for path in ["jobs/apply", "plan"] {
+        let head =
+            format!("POST /api/v1/{path} HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+        let (status, answer) = node.raw(&head, body.as_bytes());
+        assert!(status == 400 && answer.contains("job j is declared twice"), "{path}: {answer}");
+    }
+    assert_eq!(node.cli(&["job", "show", "i"]).status.code(), Some(4), "nothing was applied");
+}
+
+#[test]
 fn what_follows_runs_is_planned_as_if_they_took_no_time_and_the_plan_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
@@ -105,7 +119,10 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);
     let told = text(&told.stdout);
     assert!(told.contains("report  updated\n  schedule: ["), "{told}");
-    assert!(told.contains("]\n  it is paused: it fires only by hand"), "{told}");
+    assert!(
+        told.contains("]\n  it is paused: until `job resume` it runs only when triggered manually"),
+        "{told}"
+    );
     let told = node.ok(&["job", "resume", "report", "--plan"]);
     assert!(
         told.starts_with("report  resumed\n  + ") && told.contains("what was due before is not made up"),

@@ -1,4 +1,4 @@
-//! Backfills: the request, which fixes the fires that it makes up for, and its end. The rules of firing claim one after the
+//! Backfills: the request, which fixes the fires to run, and the end. The rules of firing claim one after the
 //! other, each in a commit that also writes the entry that is written here.
 
 use alloc::boxed::Box;

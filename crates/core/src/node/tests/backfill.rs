@@ -9,7 +9,7 @@ use crate::record::{Backfill, TriggerRecord};
 const PLACEMENTS: [Placement; 2] = [Placement::Claimed, Placement::Dispatched];
 /// When the tests begin: the past has a minute of fires.
 const BEGIN: i64 = 100_000;
-/// The moments that [`minute`] makes up for.
+/// The moments of the fires that [`minute`] runs.
 const MOMENTS: [i64; 6] = [40_000, 50_000, 60_000, 70_000, 80_000, 90_000];
 
 fn backfilled(placement: Placement) -> JobFile {

@@ -85,6 +85,7 @@ async fn send_once(url: &str, context: &HttpContext) -> Result<(), String> {
     let wire = connect(&url, &http, &context.egress, &context.tls).await?;
     let broke = |e: hyper::Error| format!("{}: no whole answer: {e}", shown(&url));
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(broke)?;
+    // A connection error is reported to the task that waits for the answer.
     let driven = async {
         let _ = connection.await;
         pending::<Infallible>().await

@@ -6,7 +6,7 @@ use crate::due;
 use crate::ids::Fire;
 use crate::lifecycle::{ClaimSlot, has_parameter_room, too_old};
 use crate::overlap::EffectiveSchedule;
-use crate::record::{Attempt, RunState};
+use crate::record::{Attempt, RequestedFire, RunState, TriggerRecord};
 use crate::rule_context::RuleOutput;
 use crate::time::Wall;
 use crate::view::JobTerms;
@@ -24,7 +24,7 @@ impl ClaimedRuns<'_> {
         }
         self.claim_triggered(run_state, slot, out)
             || (self.runs.may_claim_due(run_state.failures) && self.claim_due(terms, run_state, slot, out))
-            || self.claim_backfill(terms, run_state, slot, out)
+            || self.claim_backfill(run_state, slot, out)
     }
 
     /// The oldest trigger that has no run yet.
@@ -35,38 +35,14 @@ impl ClaimedRuns<'_> {
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
         let mut record = record.clone();
         let request = &mut record.requests[index];
-        let parameters = core::mem::take(&mut request.parameters);
+        let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
+        let next = RequestedFire { fire, due: at, at, parameters: core::mem::take(&mut request.parameters) };
         request.take();
-        let request = &record.requests[index];
-        let forgot = self.runs.terms.and_then(|terms| self.ctx().forgot(terms.delivery, request.at));
-        if let Some(why) = forgot {
-            let mut run_state = RunState { seq: run_state.seq + 1, ..run_state.clone() };
-            let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
-            run_state.verdicts.extend(self.runs.refused(fire, (at, at), &Attempt::single(), why.into()));
-            self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
-            return true;
-        }
-        let Some(kind) = self.runs.claim_kind(slot, request.at, out) else { return false };
-        let mut run_state = self.opened(
-            run_state,
-            Fire::Asked(request.id.clone()),
-            (request.at, self.ctx().now.wall),
-            run_state.watermark,
-        );
-        run_state.open.last_mut().into_iter().for_each(|open| open.parameters.clone_from(&parameters));
-        self.commit_with(kind, run_state, Some(record), out);
-        out.claim(self.ctx().view, self.runs.job.id, kind);
-        true
+        self.claim_requested(next, record, run_state, slot, out)
     }
 
     /// The next fire of a backfill. The job's own fires go first, so a backfill holds each up for one run at most.
-    fn claim_backfill(
-        &self,
-        terms: &JobTerms,
-        run_state: &RunState,
-        slot: ClaimSlot,
-        out: &mut RuleOutput,
-    ) -> bool {
+    fn claim_backfill(&self, run_state: &RunState, slot: ClaimSlot, out: &mut RuleOutput) -> bool {
         let Some(known) = self.runs.job.triggers().and_then(|known| known.value.as_ref()) else {
             return false;
         };
@@ -75,19 +51,33 @@ impl ClaimedRuns<'_> {
         }
         let mut record = known.clone();
         let Some(next) = record.take_backfill_fire(&run_state.open) else { return false };
-        if let Some(why) = self.ctx().forgot(terms.delivery, next.at) {
+        if !has_parameter_room(&run_state.open) {
+            return false;
+        }
+        self.claim_requested(next, record, run_state, slot, out)
+    }
+
+    /// Claims a requested fire in the commit that writes this record, in which it is taken. One that is too old for the
+    /// delivery of the job gets a verdict in the same way.
+    fn claim_requested(
+        &self,
+        next: RequestedFire,
+        record: TriggerRecord,
+        run_state: &RunState,
+        slot: ClaimSlot,
+        out: &mut RuleOutput,
+    ) -> bool {
+        let forgot = self.runs.terms.and_then(|terms| self.ctx().forgot(terms.delivery, next.at));
+        if let Some(why) = forgot {
             let mut run_state = RunState { seq: run_state.seq + 1, ..run_state.clone() };
             let span = (next.due, next.due);
             run_state.verdicts.extend(self.runs.refused(next.fire, span, &Attempt::single(), why.into()));
             self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
             return true;
         }
-        if !has_parameter_room(&run_state.open) {
-            return false;
-        }
         let Some(kind) = self.runs.claim_kind(slot, next.at, out) else { return false };
-        let mut run_state =
-            self.opened(run_state, next.fire, (next.due, self.ctx().now.wall), run_state.watermark);
+        let moments = (next.due, self.ctx().now.wall);
+        let mut run_state = self.opened(run_state, next.fire, moments, run_state.watermark);
         run_state.open.last_mut().into_iter().for_each(|open| open.parameters.clone_from(&next.parameters));
         self.commit_with(kind, run_state, Some(record), out);
         out.claim(self.ctx().view, self.runs.job.id, kind);

@@ -130,9 +130,12 @@ async fn an_idle_node_merges_the_counts_of_its_jobs() {
         assert!(history.settle(Duration::from_secs(120)).await);
         let (since, jobs) = (now / HOUR, Some(vec!["j".parse().unwrap()]));
         let of_job = || SummaryFilter { since, until: since + 1, jobs: jobs.clone(), ..all_hours() };
-        while reader.summary(of_job()).await.unwrap().totals.ran == 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let merged = async {
+            while reader.summary(of_job()).await.unwrap().totals.ran == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), merged).await.expect("the counts are merged");
         history.close(Duration::from_secs(120)).await;
     }
 }
