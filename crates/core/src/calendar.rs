@@ -47,25 +47,25 @@ pub struct Calendar {
 }
 
 /// A calendar as it is written in a file or a request: its name may stand beside its namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarFile {
     /// Its name, alone or with its namespace.
     pub name: WrittenName<CalendarName>,
     /// The namespace of a name that is written alone.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// See [`Calendar::days`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<String>,
     /// See [`Calendar::weekdays`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weekdays: Vec<String>,
     /// See [`Calendar::windows`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<String>,
     /// A description for people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 

@@ -26,6 +26,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod shards;
+mod switch_text;
 mod tokens;
 mod unsealed;
 mod users;

@@ -19,8 +19,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use crate::api::{App, ConsoleSnapshot, Credential, RemoteHistories, authenticate, caller};
-use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 use crate::queries::{self, JobSearch};
+use evenkeel_client::types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 pub(crate) use login::{LoginPage, confirm_page, logged_in_page, provider_failed_page};
 use parts::{chip, time};
 

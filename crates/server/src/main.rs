@@ -1,7 +1,6 @@
 //! The binary `evenkeel`: a node with its HTTP API and console, and the command line that calls it.
 
 mod api;
-mod api_types;
 mod bench;
 mod bounded;
 mod cli;
@@ -32,6 +31,7 @@ mod output;
 mod peer;
 mod proxies;
 mod queries;
+mod record_rows;
 mod request;
 mod serve;
 mod settings;

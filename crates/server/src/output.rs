@@ -9,16 +9,15 @@ use comfy_table::{ContentArrangement, Table};
 use evenkeel_core::ids::is_unseen;
 use evenkeel_core::job::Placement;
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::api_types::{
+use crate::escaping::{self, ControlEscaper, visible};
+use crate::exit::{CliError, ExitKind};
+use crate::local_time::local;
+use evenkeel_client::types::{
     AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, LayoutRow,
     LeaderUnknown, LoadRow, NamespaceRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow,
     ShardRangeRow, word,
 };
-use crate::escaping::{self, ControlEscaper, visible};
-use crate::exit::{CliError, ExitKind};
-use crate::local_time::local;
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -334,10 +333,9 @@ fn owner(job: &JobRow) -> String {
 }
 
 /// Prints a node's warnings beside the answer. Returns whether there are any.
-pub(crate) fn warn(answer: &Value) -> bool {
-    let warnings = answer["warnings"].as_array().into_iter().flatten();
-    let told = warnings.filter_map(Value::as_str).map(print_message);
-    told.count() > 0
+pub(crate) fn warn(warnings: &[String]) -> bool {
+    warnings.iter().for_each(|text| print_message(text));
+    !warnings.is_empty()
 }
 
 /// Prints the nodes whose histories are missing in a list.

@@ -33,7 +33,6 @@ use evenkeel_core::record::{ShardRunState, TriggerRequest};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
 
-use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
 use crate::zones;
 pub(crate) use attention::{
     RunBounds, UnschedulableJob, enabled_jobs, late_limits, notified_jobs, offline_nodes, run_bounds,
@@ -43,6 +42,7 @@ pub(crate) use backfill::{backfill, backfill_plan};
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use cluster_health::{NodeReports, cluster_health};
 pub(crate) use compat_cluster::compat_cluster;
+use evenkeel_client::types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
 pub(crate) use forecast::forecast;
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 pub(crate) use job_versions::{ListedVersion, PresentVersion, differences, listed_versions};

@@ -5,9 +5,9 @@ use evenkeel::{AttemptState as RunState, RunRecord};
 use evenkeel_core::ids::RunId;
 
 use super::{ApiError, App, fanout, jobs, output, relay};
-use crate::api_types::AttemptDetail;
 use crate::peer::LogPieceQuery;
 use crate::queries;
+use evenkeel_client::types::AttemptDetail;
 
 /// The other fields of an attempt.
 pub(super) fn detail(a: &RunRecord) -> AttemptDetail {

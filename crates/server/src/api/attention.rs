@@ -6,29 +6,28 @@
 pub(crate) mod facts;
 mod rows;
 
+use evenkeel_client::requests::AttentionListQuery;
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::NodeHealth;
-use evenkeel_core::ids::{JobName, Namespace, NodeName};
+use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::job::JobSelector;
 use evenkeel_core::principal::Role;
 use evenkeel_core::time::{Millis, Wall};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::ask_nodes::{NodeAnswers, ask_nodes};
 use super::known_caller::KnownCaller;
 use super::row_limit::row_limit;
 use super::running::RunningAttempts;
 use super::{ApiError, App, fanout, namespaces, running, waiting};
-use crate::api_types::{AttentionKind, AttentionPage, AttentionRow};
 use crate::peer::{AttentionFacts, AttentionQuery, SuccessFacts, SuccessQuery};
 use crate::queries::explain::{self, HistoryFaults};
 use crate::queries::{self, JobSearch};
 use crate::{text_input, zones};
+use evenkeel_client::types::{AttentionKind, AttentionPage, AttentionRow};
 use rows::{FoundRows, LateRuns};
 
 /// The default and the maximum number of rows.
@@ -37,20 +36,6 @@ const ROWS: (usize, usize) = (100, 1_000);
 const DAY: Millis = Millis::secs(86_400);
 /// How many jobs of which people were notified are looked at for late fires.
 const NOTIFIED_MAX: usize = 200;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AttentionListQuery {
-    /// Only what is in this namespace; rows about nodes are left out.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only jobs whose labels meet all these conditions, as `team=billing|sales,!legacy`; rows about nodes are left out.
-    label: Option<String>,
-    /// Only rows of this kind, or of several with commas between them.
-    kind: Option<String>,
-    /// The most rows; `counts` says how many there are.
-    limit: Option<usize>,
-}
 
 /// What is asked for, and the answers of all nodes.
 struct Inquiry<'a> {

@@ -4,42 +4,19 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::audit::{AuditFilter, Proof};
-use evenkeel_core::ids::{JobName, Namespace};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use evenkeel_client::requests::AuditListQuery;
+use evenkeel_core::ids::JobName;
 
 use super::events::when;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces};
-use crate::api_types::{AuditPage, AuditRow};
+use crate::record_rows;
 use crate::{queries, text_input, zones};
+use evenkeel_client::types::AuditPage;
 
 /// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AuditListQuery {
-    /// Only of this job.
-    #[schemars(with = "Option<String>")]
-    job: Option<JobName>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only this node.
-    node: Option<String>,
-    /// Only of this caller, as `user:ann`.
-    who: Option<String>,
-    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
-    since: Option<String>,
-    /// Only before this moment, written likewise.
-    until: Option<String>,
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<u32>,
-    /// Only what is older: `before` of the page before.
-    before: Option<String>,
-}
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -70,7 +47,7 @@ pub(super) async fn list(
         false => Vec::new(),
     };
     Ok(Json(AuditPage {
-        audit: rows.iter().map(AuditRow::of).collect(),
+        audit: rows.iter().map(record_rows::audit_row).collect(),
         before: next.as_ref().map(fanout::written),
         missing: missing.iter().map(ToString::to_string).collect(),
         warnings,

@@ -4,47 +4,18 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use evenkeel_client::requests::BackfillBody;
 use evenkeel_core::ids::{JobName, RequestId, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, BackfillOptions, Command};
-use evenkeel_core::job::RunParameters;
 use evenkeel_core::record::Backfill;
 use evenkeel_core::time::Wall;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App, fanout, jobs, parameters};
-use crate::api_types::{BackfillAnswer, moment};
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
-
-/// Which fires are run, and how.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BackfillBody {
-    /// The first moment of the span: RFC 3339, or a span before now, as `7d`.
-    from: String,
-    /// The first moment after the span, written likewise; now if left out.
-    to: Option<String>,
-    /// How many of its runs may execute at once, at least 1; never more than `overlap` of the job allows.
-    #[serde(default = "one")]
-    max_parallel: u32,
-    /// Whether to say only which fires would be run.
-    #[serde(default)]
-    dry_run: bool,
-    /// An id for the request: a repeated request with the same id has no further effect. Or send `Idempotency-Key`.
-    #[schemars(with = "Option<String>")]
-    request: Option<RequestId>,
-    /// The values of parameters that the job declares, for all of its runs.
-    #[serde(default)]
-    #[schemars(schema_with = "parameters::schema")]
-    parameters: RunParameters,
-}
-
-fn one() -> u32 {
-    1
-}
+use evenkeel_client::types::{BackfillAnswer, moment};
 
 /// Requests a backfill, or says what it would be.
 pub(super) async fn request(

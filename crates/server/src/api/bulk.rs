@@ -1,5 +1,6 @@
 //! One verb on many jobs, with an answer for each of them.
 
+use evenkeel_client::requests::BulkBody;
 use std::collections::BTreeSet;
 
 use axum::Json;
@@ -7,44 +8,24 @@ use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel::audit::{AuditAction, AuditOutcome};
-use evenkeel_core::ids::{JobName, Namespace};
+use evenkeel_core::ids::JobName;
 use evenkeel_core::input::{Command, CommandKind, RunOptions};
 use evenkeel_core::job::JobSelector;
 use evenkeel_core::principal::Role;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::audited::{AuditedRequest, find_verb};
 use super::demand::{on_job, within};
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::{ApiError, App, jobs, namespaces};
-use crate::api_types::{BulkAnswer, BulkItem, RunAnswer};
 use crate::queries::{self, JobSearch};
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{BulkAnswer, BulkItem, RunAnswer};
 
 /// The most jobs of one request.
 const JOBS_MAX: usize = 1_000;
 /// How many of them at once.
 const AT_ONCE: usize = 64;
-
-/// Which jobs: these, or all that a selector fits.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BulkBody {
-    /// The names of the jobs.
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    jobs: Option<Vec<JobName>>,
-    /// Conditions on labels, as `team=billing|sales,!legacy`, in place of names.
-    label: Option<String>,
-    /// The namespace of the jobs with these labels; without one, the whole cluster's.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Whether to name the jobs only, and to do nothing.
-    #[serde(default)]
-    dry_run: bool,
-}
 
 /// Does to each job what the verb says. Those that fail do not keep the others from it.
 pub(super) async fn switch(

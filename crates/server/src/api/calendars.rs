@@ -4,32 +4,23 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use evenkeel_client::requests::CalendarListQuery;
 use evenkeel_core::calendar::CalendarFile;
 use evenkeel_core::ids::{CalendarName, Namespace};
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::record::CalendarSpec;
 use evenkeel_core::view::{JobView, View};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::precondition::WithVersion;
 use super::{ApiError, App, namespaces};
-use crate::api_types::{CalendarDetail, CalendarPage, CalendarRow, moment};
 use crate::queries;
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{CalendarDetail, CalendarPage, CalendarRow, moment};
 
 type CalendarResult = Result<Json<Value>, ApiError>;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CalendarListQuery {
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-}
 
 pub(super) async fn list(
     State(app): State<App>,

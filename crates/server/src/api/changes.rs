@@ -5,6 +5,10 @@ use axum::extract::RawPathParams;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use evenkeel::audit::AuditAction;
+use evenkeel_client::requests::{
+    AcceptJobBody, ApplyBody, BackfillBody, BulkBody, ClaimQuery, JoinTokenBody, NewTokenBody, PasswordBody,
+    RollbackBody, RotateTokenBody, RunNowBody, SecretBody, UserBody,
+};
 use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{Command, CommandKind, ObjectKind};
 use evenkeel_core::principal::Role;
@@ -17,7 +21,7 @@ use super::{
     App, backfill, bulk, calendars, hooks, jobs, join, login, namespaces, nodes, runs, secrets, settings,
     shards, tokens, unsealed, users, versions,
 };
-use crate::api_types::{
+use evenkeel_client::types::{
     ApplyAnswer, BackfillAnswer, BulkAnswer, ClaimAnswer, DeclaredAnswer, DoneAnswer, ForgetAnswer,
     JoinTokenAnswer, LayoutRow, LoginLink, NewToken, RollbackAnswer, RunAnswer, SettingsChange, SettingsRow,
     UpgradeAnswer,
@@ -95,7 +99,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         author(Scope::Body),
         |m| on(m, jobs::apply),
         does("Declares jobs: all, or none if one of them is invalid")
-            .body::<jobs::ApplyBody>()
+            .body::<ApplyBody>()
             .answers::<ApplyAnswer>(),
     ),
     post(
@@ -113,7 +117,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         operator(Scope::Body),
         |m| on(m, bulk::switch),
         does("Does something to many jobs, with an answer for each")
-            .body::<bulk::BulkBody>()
+            .body::<BulkBody>()
             .answers::<BulkAnswer>(),
     ),
     put(
@@ -121,7 +125,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::APPLY_JOB),
         author(Scope::Job),
         |m| on(m, jobs::put),
-        does("Declares a job").body_as(crate::api_types::declared::job).answers::<ApplyAnswer>(),
+        does("Declares a job").body_as(evenkeel_client::types::declared::job).answers::<ApplyAnswer>(),
     ),
     delete(
         "/api/v1/jobs/{name}",
@@ -136,7 +140,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         Demand::new(Role::Admin, Scope::Job),
         |m| on(m, unsealed::accept),
         does("Accepts the entry of a job that no node of the cluster wrote")
-            .body::<unsealed::AcceptBody>()
+            .body::<AcceptJobBody>()
             .answers::<DoneAnswer>(),
     ),
     post(
@@ -144,9 +148,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::ROLLBACK),
         author(Scope::Job),
         |m| on(m, versions::rollback),
-        does("Declares an earlier version of a job again")
-            .body::<versions::RollbackBody>()
-            .answers::<RollbackAnswer>(),
+        does("Declares an earlier version of a job again").body::<RollbackBody>().answers::<RollbackAnswer>(),
     ),
     post(
         "/api/v1/jobs/{name}/backfill",
@@ -154,7 +156,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         operator(Scope::Job),
         |m| on(m, backfill::request),
         does("Makes up for the fires of a span of the past")
-            .body::<backfill::BackfillBody>()
+            .body::<BackfillBody>()
             .answers::<BackfillAnswer>(),
     ),
     delete(
@@ -170,8 +172,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         operator(Scope::Job),
         |m| on(m, jobs::switch),
         does("Runs a job now, or switches it")
-            .query::<jobs::ClaimQuery>()
-            .may_have::<jobs::RunNowBody>()
+            .query::<ClaimQuery>()
+            .may_have::<RunNowBody>()
             .answers_either::<RunAnswer, DoneAnswer>(),
     ),
     hook(hooks::HOOKS, "Runs the job of the trigger token in the head; query keys are parameters of the run"),
@@ -188,7 +190,9 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::APPLY_CALENDAR),
         author(Scope::Calendar),
         |m| on(m, calendars::put),
-        does("Declares a calendar").body_as(crate::api_types::declared::calendar).answers::<DeclaredAnswer>(),
+        does("Declares a calendar")
+            .body_as(evenkeel_client::types::declared::calendar)
+            .answers::<DeclaredAnswer>(),
     ),
     delete(
         "/api/v1/calendars/{name}",
@@ -202,7 +206,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::SET_SECRET),
         SECRETS,
         |m| on(m, secrets::put),
-        does("Sets a secret").body::<secrets::SecretBody>().answers::<DeclaredAnswer>(),
+        does("Sets a secret").body::<SecretBody>().answers::<DeclaredAnswer>(),
     ),
     delete(
         "/api/v1/secrets/{name}",
@@ -217,7 +221,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         ADMIN,
         |m| on(m, namespaces::put),
         does("Declares a namespace")
-            .body_as(crate::api_types::declared::namespace_body)
+            .body_as(evenkeel_client::types::declared::namespace_body)
             .answers::<DeclaredAnswer>(),
     ),
     delete(
@@ -271,7 +275,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::APPLY_USER),
         ADMIN,
         |m| on(m, users::put),
-        does("Creates or changes a user").body::<users::UserBody>().answers::<DeclaredAnswer>(),
+        does("Creates or changes a user").body::<UserBody>().answers::<DeclaredAnswer>(),
     ),
     delete(
         "/api/v1/users/{name}",
@@ -292,21 +296,21 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::PASSWORD),
         CALLER,
         |m| on(m, users::set_password),
-        does("Changes the caller's own password").body::<users::PasswordBody>().answers::<DoneAnswer>(),
+        does("Changes the caller's own password").body::<PasswordBody>().answers::<DoneAnswer>(),
     ),
     post(
         "/api/v1/tokens",
         One(CommandKind::APPLY_TOKEN),
         operator(Scope::Body),
         |m| on(m, tokens::create),
-        does("Creates an API token").body::<tokens::NewTokenBody>().answers::<NewToken>(),
+        does("Creates an API token").body::<NewTokenBody>().answers::<NewToken>(),
     ),
     post(
         "/api/v1/tokens/{name}/rotate",
         One(CommandKind::ROTATE_TOKEN),
         operator(Scope::Body),
         |m| on(m, tokens::rotate),
-        does("Gives an API token another secret").may_have::<tokens::RotateBody>().answers::<NewToken>(),
+        does("Gives an API token another secret").may_have::<RotateTokenBody>().answers::<NewToken>(),
     ),
     delete(
         "/api/v1/tokens/{name}",
@@ -336,9 +340,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
         One(CommandKind::JOIN_TOKEN),
         ADMIN,
         |m| on(m, join::make),
-        does("Makes a token by which a node joins")
-            .may_have::<join::TokenBody>()
-            .answers::<JoinTokenAnswer>(),
+        does("Makes a token by which a node joins").may_have::<JoinTokenBody>().answers::<JoinTokenAnswer>(),
     ),
 ];
 

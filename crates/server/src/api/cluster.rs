@@ -4,11 +4,10 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::Handle;
+use evenkeel_client::requests::ClusterViewQuery;
 use evenkeel_core::ids::JobName;
 use evenkeel_core::job::Placement;
 use evenkeel_core::view::View;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::jobs::unknown;
@@ -21,20 +20,6 @@ use crate::zones;
 const PAGE: usize = 20;
 /// How often records are read again that do not match each other.
 const LOOKS: usize = 5;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ClusterViewQuery {
-    /// The format: `elasticjob-1`, `elasticjob-3`, `siatask`, `keeper` or `azkaban`.
-    #[serde(rename = "as")]
-    form: Option<String>,
-    /// Only of this job.
-    #[schemars(with = "Option<String>")]
-    job: Option<JobName>,
-    /// Only what follows this name: `after` of the page before.
-    #[schemars(with = "Option<String>")]
-    after: Option<JobName>,
-}
 
 pub(super) async fn tree(
     State(app): State<App>,

@@ -7,9 +7,9 @@ use evenkeel_core::time::Millis;
 
 use super::ask_nodes::ask_nodes;
 use super::{App, fanout};
-use crate::api_types::ClusterHealth;
 use crate::queries::{self, NodeReports};
 use crate::zones;
+use evenkeel_client::types::ClusterHealth;
 
 /// A node that left so long ago is not expected any more.
 const DAY: Millis = Millis::secs(86_400);

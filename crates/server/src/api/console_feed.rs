@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use super::fanout::latest::{self, LatestAttempts};
 use super::running::{self, RunningAttempts};
 use super::{App, calendars, fanout};
-use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries::{self, JobSearch};
+use crate::record_rows;
+use evenkeel_client::types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 pub(crate) use patch_ring::FeedEvent;
 pub(crate) use sender::{LiveFeed, LiveFeeds, LiveViewer};
 
@@ -131,8 +132,8 @@ impl ConsoleSnapshot {
             running: running.attempts.len(),
             sharded: queries::sharded(handle, &runs.rows),
             runs: runs.rows.iter().map(queries::run_row).collect(),
-            events: events.rows.iter().map(EventRow::of).collect(),
-            audit: audit.rows.iter().map(AuditRow::of).collect(),
+            events: events.rows.iter().map(record_rows::event_row).collect(),
+            audit: audit.rows.iter().map(record_rows::audit_row).collect(),
             missing: missing.into_iter().map(ToString::to_string).collect(),
         }
     }

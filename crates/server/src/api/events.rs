@@ -4,37 +4,18 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::EventFilter;
-use evenkeel_core::ids::Namespace;
+use evenkeel_client::requests::EventListQuery;
 use evenkeel_core::time::Wall;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces};
-use crate::api_types::{EventPage, EventRow};
+use crate::record_rows;
 use crate::{cli, queries, zones};
+use evenkeel_client::types::EventPage;
 
 /// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EventListQuery {
-    /// Only this node.
-    node: Option<String>,
-    /// Only events of this kind.
-    kind: Option<String>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
-    since: Option<String>,
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<u32>,
-    /// Only what is older: `before` of the page before.
-    before: Option<String>,
-}
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -57,7 +38,7 @@ pub(super) async fn list(
         warnings.extend(queries::unknown_node(&app.handle, &node).filter(|_| !has_told));
     }
     Ok(Json(EventPage {
-        events: rows.iter().map(EventRow::of).collect(),
+        events: rows.iter().map(record_rows::event_row).collect(),
         before: next.as_ref().map(fanout::written),
         missing: missing.iter().map(ToString::to_string).collect(),
         warnings,

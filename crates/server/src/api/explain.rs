@@ -9,8 +9,8 @@ use evenkeel_core::ids::JobName;
 use super::jobs::unknown;
 use super::run_target::RunTarget;
 use super::{ApiError, App, attempts, fanout};
-use crate::api_types::ExplanationRow;
 use crate::queries;
+use evenkeel_client::types::ExplanationRow;
 
 pub(super) async fn job(
     State(app): State<App>,

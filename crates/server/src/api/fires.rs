@@ -9,8 +9,8 @@ use evenkeel_core::ids::{Fire, FireId, NodeName, Shard};
 use evenkeel_core::shards::ShardSet;
 
 use super::{ApiError, App, fanout, parameters, waiting};
-use crate::api_types::{FireRow, RunDetail, RunRow, moment};
 use crate::queries::{self, OpenFire};
+use evenkeel_client::types::{FireRow, RunDetail, RunRow, moment};
 
 /// The states in which a run has ended, the worst first.
 const WORST_FIRST: [AttemptState; 7] = [

@@ -17,7 +17,7 @@ use super::headers::text;
 use super::known_caller::KnownCaller;
 use super::token_text::TokenText;
 use super::{ApiError, App, idempotency, jobs};
-use crate::api_types::RunAnswer;
+use evenkeel_client::types::RunAnswer;
 
 /// The address at which a trigger token runs its job.
 pub(crate) const HOOKS: &str = "/api/v1/hooks";

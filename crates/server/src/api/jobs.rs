@@ -1,5 +1,6 @@
 //! Jobs over HTTP: `/api/v1/jobs` and below.
 
+use evenkeel_client::requests::{ApplyBody, ClaimQuery, JobListQuery, NextFiresQuery, RunNowBody};
 use std::collections::BTreeSet;
 
 use axum::Json;
@@ -9,12 +10,10 @@ use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, NodeName, RequestId, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration, RunOptions};
-use evenkeel_core::job::{JobFile, JobSelector, RunParameters};
+use evenkeel_core::job::{JobFile, JobSelector};
 use evenkeel_core::principal::Role;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::{AuditedRequest, find_verb};
@@ -26,12 +25,12 @@ use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces, parameters, waiting};
-use crate::api_types::{
-    ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
-};
 use crate::queries::JobSearch;
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
+use evenkeel_client::types::{
+    ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
+};
 
 /// The maximum and the default number of rows of a page.
 const PAGE_MAX: usize = 1_000;
@@ -39,66 +38,6 @@ const PAGE: usize = 100;
 /// The usual number of computed future fires, and the maximum.
 const NEXT: usize = 5;
 const NEXT_MAX: usize = 1_000;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct JobListQuery {
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<usize>,
-    /// Only what follows this name: `after` of the page before.
-    #[schemars(with = "Option<String>")]
-    after: Option<JobName>,
-    /// Only what contains this text.
-    #[serde(default)]
-    find: String,
-    /// Only jobs whose labels meet all these conditions, as `team=billing|sales,!legacy`.
-    label: Option<String>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NextFiresQuery {
-    /// How many.
-    n: Option<usize>,
-    /// The zone in which they are shown as well.
-    tz: Option<String>,
-    /// From this moment on.
-    from: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApplyBody {
-    /// The jobs.
-    #[schemars(schema_with = "crate::api_types::declared::jobs")]
-    jobs: Vec<JobFile>,
-}
-
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunNowBody {
-    /// The id of the request, so that it can be repeated without effect.
-    #[schemars(with = "Option<String>")]
-    request: Option<RequestId>,
-    /// Only this node.
-    #[schemars(with = "Option<String>")]
-    node: Option<NodeName>,
-    /// The values of parameters that the job declares. One that is left out has its default.
-    #[serde(default)]
-    #[schemars(schema_with = "super::parameters::schema")]
-    parameters: RunParameters,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ClaimQuery {
-    /// The only node that should claim; all nodes by default.
-    #[schemars(with = "Option<String>")]
-    node: Option<NodeName>,
-}
 
 type JobResult = Result<Json<Value>, ApiError>;
 
@@ -183,7 +122,7 @@ pub(super) fn listed(
     let following = |after: &Wall| schedule?.next(*after);
     let fires: Vec<Wall> = std::iter::successors(following(&after), following).take(n).collect();
     let notes = |due: &Wall| schedule.map_or_else(Vec::new, |schedule| schedule.notes(*due));
-    let notes = fires.iter().map(notes).map(|notes| notes.iter().map(|note| json!(note)).collect()).collect();
+    let notes = fires.iter().map(notes).collect();
     let moments: Vec<String> = fires.into_iter().map(moment).collect();
     let zone = ahead.tz.map(|zone| zones::named(&zone)).transpose()?;
     let local = zone.map(|zone| moments.iter().map(|text| zones::rfc3339(text, &zone)).collect());

@@ -6,19 +6,17 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evenkeel::audit::{AuditAction, AuditOutcome};
-use evenkeel_core::ids::NodeName;
+use evenkeel_client::requests::JoinTokenBody;
 use evenkeel_core::input::CommandKind;
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::audited::AuditedRequest;
 use super::join_tokens::{OpenToken, TokenError};
 use super::{ApiError, App, read_body};
-use crate::api_types::JoinTokenAnswer;
 use crate::join::{JoinRequest, JoinToken, new_secret};
 use crate::listen::{Caller, OpenConnection};
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::JoinTokenAnswer;
 
 /// How long a token is accepted by default, and at most.
 const TERM: Millis = Millis::secs(3_600);
@@ -28,25 +26,14 @@ const TERM_LIMITS: SpanLimits =
 const BYTES_MAX: usize = 4 * 1024;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TokenBody {
-    /// The only node that may use it.
-    #[schemars(with = "Option<String>")]
-    #[serde(rename = "for")]
-    node: Option<NodeName>,
-    /// How long it is accepted.
-    ttl: Option<String>,
-}
-
 /// Makes a token.
 pub(super) async fn make(
     State(app): State<App>,
     asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<JoinTokenAnswer>, ApiError> {
-    let TokenBody { node, ttl } =
-        if body.is_empty() { TokenBody::default() } else { read_body(&body, ReadTarget::Body)? };
+    let JoinTokenBody { node, ttl } =
+        if body.is_empty() { JoinTokenBody::default() } else { read_body(&body, ReadTarget::Body)? };
     let term = match ttl {
         Some(text) => {
             TimeSpan::parse("ttl", &text, TERM_LIMITS).map_err(|e| ApiError::invalid(e.to_string()))?.into()

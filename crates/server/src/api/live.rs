@@ -1,5 +1,6 @@
 //! `/api/v1/live`: the console's document, and then what changes in it, as server-sent events.
 
+use evenkeel_client::requests::LiveQuery;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,6 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::clock;
 use evenkeel_core::ids::Namespace;
 use evenkeel_core::time::{Millis, Mono};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
@@ -38,16 +37,6 @@ const LINGER: Duration = Duration::from_secs(60);
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// What a client sends that comes back, by the standard of server-sent events.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LiveQuery {
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// The id of the last event that the caller has, if it cannot set the header `Last-Event-ID`.
-    last_event_id: Option<String>,
-}
 
 /// Begins with the whole document, or with what came after the event that the caller has.
 pub(super) async fn stream(

@@ -20,9 +20,9 @@ use super::principals;
 use super::session::Session;
 use super::session_subject::{SessionOwner, SessionSubject};
 use super::{ApiError, App};
-use crate::api_types::LoginLink;
 use crate::console::{self, LoginPage};
 use crate::listen::Caller;
+use evenkeel_client::types::LoginLink;
 
 /// How long the link lasts that a caller with the key asks for.
 const LINK_LASTS: Millis = Millis::secs(600);

@@ -1,5 +1,6 @@
 //! Namespaces over HTTP: `/api/v1/namespaces` and below, and the query key `namespace` of lists.
 
+use evenkeel_client::requests::NamespaceBody;
 use std::collections::BTreeMap;
 
 use axum::Json;
@@ -11,8 +12,6 @@ use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::principal::Role;
 use evenkeel_core::view::View;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
@@ -20,25 +19,9 @@ use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::{ApiError, App, fanout, running};
-use crate::api_types::{NamespacePage, NamespaceRow};
 use crate::queries;
 use crate::text_input::ReadTarget;
-
-/// What is declared of a namespace, in the body of a request.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NamespaceBody {
-    /// May be left out: the address has it.
-    #[schemars(with = "Option<String>")]
-    name: Option<Namespace>,
-    /// A text for people.
-    #[serde(default)]
-    description: String,
-    /// The most jobs; no limit if none.
-    jobs_max: Option<u32>,
-    /// The most runs at once; no limit if none.
-    runs_max: Option<u32>,
-}
+use evenkeel_client::types::{NamespacePage, NamespaceRow};
 
 pub(super) async fn list(
     State(app): State<App>,

@@ -1,5 +1,6 @@
 //! Nodes over HTTP: `/api/v1/nodes` and below.
 
+use evenkeel_client::requests::{DrainBody, NodeLoadQuery, UpgradeBody, WhatIfQuery};
 use std::collections::BTreeSet;
 
 use axum::Json;
@@ -12,8 +13,7 @@ use evenkeel_core::capacity::WhatIf;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
 use evenkeel_core::time::{Millis, TimeSpan};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::audited::{AuditedRequest, find_verb};
@@ -22,10 +22,11 @@ use super::error::{done, read_body};
 use super::events::when;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout};
-use crate::api_types::{BalanceReport, LoadPage, LoadRow, NodePage, ServiceRow, UpgradeAnswer};
+use crate::record_rows;
 use crate::text_input::ReadTarget;
 use crate::upgrade::{WAIT, WAIT_LIMITS};
 use crate::{queries, zones};
+use evenkeel_client::types::{BalanceReport, LoadPage, NodePage, ServiceRow, UpgradeAnswer};
 
 /// The default span and number of load points.
 const DAY: Millis = Millis::secs(86_400);
@@ -54,16 +55,6 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<NodePage>, ApiEr
     Ok(Json(NodePage { warnings, total: nodes.len(), nodes, gone, closed }))
 }
 
-/// The part of a node's load history to return.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NodeLoadQuery {
-    /// Only from this moment on: RFC 3339, or a span before now, as `10m`.
-    since: Option<String>,
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<u32>,
-}
-
 /// The load of a node, the latest first, as far as this node's history has it (S0-56).
 pub(super) async fn load(
     State(app): State<App>,
@@ -78,27 +69,7 @@ pub(super) async fn load(
     if points.is_empty() && !queries::is_known(&app.handle, &name) {
         return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));
     }
-    Ok(Json(LoadPage { load: points.iter().map(LoadRow::of).collect() }))
-}
-
-/// The simulation: names of nodes, separated by commas.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WhatIfQuery {
-    /// What if these nodes died: names with commas between them.
-    #[serde(default)]
-    kill: String,
-    /// What if these nodes drained: names with commas between them.
-    #[serde(default)]
-    drain: String,
-}
-
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DrainBody {
-    /// Whether to drain the node even if the other nodes have no room for its jobs.
-    #[serde(default)]
-    force: bool,
+    Ok(Json(LoadPage { load: points.iter().map(record_rows::load_row).collect() }))
 }
 
 pub(super) async fn balance(
@@ -168,13 +139,6 @@ fn check_drain(app: &App, name: &NodeName, body: &Bytes) -> Result<(), ApiError>
     let why = queries::cannot_drain(&app.handle, name)
         .filter(|_| !force && !queries::is_draining(&app.handle, name));
     why.map_or(Ok(()), |why| Err(ApiError::new(StatusCode::CONFLICT, "conflict", why)))
-}
-
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UpgradeBody {
-    /// The time limit for runs inside the process.
-    wait: Option<String>,
 }
 
 /// The schema of what the verbs take: `drain`, `upgrade`, and the others nothing.

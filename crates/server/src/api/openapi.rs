@@ -1,5 +1,7 @@
 //! The description of the API as OpenAPI 3.1, made of the tables of addresses and of the types of requests and answers.
 
+#[cfg(test)]
+mod client_contract;
 mod page;
 
 use std::sync::OnceLock;

@@ -4,20 +4,10 @@ use std::collections::BTreeMap;
 
 use evenkeel::RunRecord;
 use evenkeel_core::ids::{JobName, RunId};
-use evenkeel_core::job::{PARAMETERS_MAX, RunParameters};
-use schemars::{Schema, SchemaGenerator, json_schema};
+use evenkeel_core::job::RunParameters;
 
 use super::{ApiError, App};
 use crate::{queries, text_input};
-
-/// The schema of values in a request.
-pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "maxProperties": PARAMETERS_MAX,
-        "additionalProperties": { "type": ["string", "integer", "boolean"] },
-    })
-}
 
 /// Refuses a name that is like one of the job's parameters and is none. The node that writes the request checks the rest,
 /// against the declaration that the run begins with.

@@ -5,44 +5,20 @@ mod limiter;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use evenkeel_core::calendar::CalendarFile;
+use evenkeel_client::requests::PlanBody;
 use evenkeel_core::ids::JobName;
-use evenkeel_core::job::{Job, JobFile};
+use evenkeel_core::job::Job;
 use evenkeel_core::principal::Role;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::demand::within;
 use super::error::read_body;
 use super::jobs::declared_once;
 use super::known_caller::KnownCaller;
 use super::{ApiError, App};
-use crate::api_types::{PlanAnswer, PlanRefusal};
 use crate::queries::{self, PlanRequest};
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{PlanAnswer, PlanRefusal};
 pub(crate) use limiter::PlanLimiter;
-
-/// What is planned.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PlanBody {
-    /// The jobs that would be declared, as for `/jobs/apply`.
-    #[serde(default)]
-    #[schemars(schema_with = "crate::api_types::declared::jobs")]
-    jobs: Vec<JobFile>,
-    /// The calendars that would be declared before them.
-    #[serde(default)]
-    #[schemars(schema_with = "crate::api_types::declared::calendars")]
-    calendars: Vec<CalendarFile>,
-    /// The names of jobs that would be resumed.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    resume: Vec<JobName>,
-    /// The names of jobs that would be enabled.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    enable: Vec<JobName>,
-}
 
 /// Says what the body would change.
 pub(super) async fn plan(

@@ -4,62 +4,19 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::{JobFile, Work};
-use evenkeel_core::ids::{CalendarName, JobName, Namespace, WrittenName};
+use evenkeel_client::requests::PreviewQuery;
+use evenkeel_core::ids::{CalendarName, WrittenName};
 use evenkeel_core::job::Job;
 use evenkeel_core::principal::Role;
-use evenkeel_core::schedule::Dst;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::demand::within;
 use super::jobs::{self, FireListing};
 use super::known_caller::KnownCaller;
 use super::{ApiError, App, namespaces};
-use crate::api_types::NextFires;
+use evenkeel_client::types::NextFires;
 
 /// The name of the job if none is given. It decides what `H` and a jitter mean.
 const NAME: &str = "preview";
-
-/// The keys of a job that decide when it is due, as a job file has them.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PreviewQuery {
-    /// The schedule, several rules one a line.
-    schedule: String,
-    /// The time zone in which it is read; UTC if left out.
-    #[serde(default)]
-    timezone: String,
-    /// The name of the future job, which decides what `H` and a jitter mean.
-    #[schemars(with = "Option<String>")]
-    name: Option<JobName>,
-    /// What clock changes do to it: `skip`, `shift`, `once` or `twice`; each rule's own default if left out.
-    #[schemars(with = "Option<String>")]
-    dst: Option<Dst>,
-    /// How far each fire may be moved, as `5m`.
-    #[serde(default)]
-    jitter: String,
-    /// The first moment at which it may be due.
-    #[serde(default)]
-    start_at: String,
-    /// The moment from which on it is not due any more.
-    #[serde(default)]
-    end_at: String,
-    /// Calendars with commas between them: it is not due at a moment that one of them holds.
-    #[serde(default)]
-    exclude_calendars: String,
-    /// Calendars with commas between them: it is due only at moments that all of them hold.
-    #[serde(default)]
-    require_calendars: String,
-    /// The namespace of calendars that are named alone.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// How many fires.
-    n: Option<usize>,
-    /// The zone in which they are shown as well.
-    tz: Option<String>,
-    /// From this moment on.
-    from: Option<String>,
-}
 
 /// Lists the next fires that a job with these keys would have.
 pub(super) async fn preview(

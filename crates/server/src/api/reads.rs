@@ -3,6 +3,12 @@
 use axum::Router;
 use axum::http::Method;
 use axum::routing::{MethodRouter, get, post};
+use evenkeel_client::requests::{
+    AttentionListQuery, AuditListQuery, CalendarListQuery, ClusterViewQuery, EventListQuery, ForecastQuery,
+    JobListQuery, JobVersionListQuery, JobVersionQuery, LiveQuery, LogQuery, LogSearchQuery, NextFiresQuery,
+    NodeLoadQuery, PlanBody, PreviewQuery, RunListQuery, RunningQuery, SecretListQuery, ShardListQuery,
+    SummaryQuery, WaitQuery, WhatIfQuery,
+};
 use evenkeel_core::principal::Role;
 
 use super::demand::{Demand, Scope};
@@ -12,7 +18,7 @@ use super::{
     live, namespaces, nodes, plan, preview, run_list, runs, search, secrets, settings, shards, summary,
     tokens, unsealed, users, versions,
 };
-use crate::api_types::{
+use evenkeel_client::types::{
     AttentionPage, AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, ClusterHealth,
     EventPage, ExplanationRow, ForecastAnswer, JobDetail, JobPage, JobVersionDetail, JobVersionPage,
     LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, PlanAnswer, RunDetail, RunPage, RunningRow,
@@ -60,14 +66,14 @@ pub(crate) const READS: &[ApiRead] = &[
         "/api/v1/jobs",
         Scope::List,
         || get(jobs::list),
-        does("Lists jobs, in the order of their names").query::<jobs::JobListQuery>().answers::<JobPage>(),
+        does("Lists jobs, in the order of their names").query::<JobListQuery>().answers::<JobPage>(),
     ),
     read("/api/v1/jobs/{name}", Scope::Job, || get(jobs::show), does("Shows a job").answers::<JobDetail>()),
     read(
         "/api/v1/jobs/{name}/next",
         Scope::Job,
         || get(jobs::next),
-        does("Lists the next fires of a job").query::<jobs::NextFiresQuery>().answers::<NextFires>(),
+        does("Lists the next fires of a job").query::<NextFiresQuery>().answers::<NextFires>(),
     ),
     read(
         "/api/v1/jobs/{name}/explain",
@@ -79,14 +85,14 @@ pub(crate) const READS: &[ApiRead] = &[
         "/api/v1/jobs/{name}/logs",
         Scope::Job,
         || get(search::job),
-        does("Searches the output of the latest attempts of a job").query::<search::SearchQuery>().text(TEXT),
+        does("Searches the output of the latest attempts of a job").query::<LogSearchQuery>().text(TEXT),
     ),
     read(
         "/api/v1/jobs/{name}/shards",
         Scope::Job,
         || get(shards::list),
         does("Lists the shards of a job, and where they are")
-            .query::<shards::ShardSwitchQuery>()
+            .query::<ShardListQuery>()
             .answers_either::<ShardPage<ShardRow>, ShardPage<ShardRangeRow>>(),
     ),
     read(
@@ -94,7 +100,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::Job,
         || get(versions::list),
         does("Lists the versions of a job, the latest first: who changed it, when and which keys")
-            .query::<versions::JobVersionListQuery>()
+            .query::<JobVersionListQuery>()
             .answers::<JobVersionPage>(),
     ),
     read(
@@ -102,7 +108,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::Job,
         || get(versions::show),
         does("Shows a version of a job, and what it changed")
-            .query::<versions::JobVersionQuery>()
+            .query::<JobVersionQuery>()
             .answers::<JobVersionDetail>(),
     ),
     read(
@@ -110,7 +116,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::List,
         || get(preview::preview),
         does("Lists the fires that a job with this schedule would have")
-            .query::<preview::PreviewQuery>()
+            .query::<PreviewQuery>()
             .answers::<NextFires>(),
     ),
     ask(
@@ -120,7 +126,7 @@ pub(crate) const READS: &[ApiRead] = &[
         does(
             "Says what declarations of jobs and calendars would change, and which fires, and changes nothing",
         )
-        .body::<plan::PlanBody>()
+        .body::<PlanBody>()
         .answers::<PlanAnswer>(),
     ),
     read(
@@ -128,7 +134,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::List,
         || get(forecast::forecast),
         does("Counts the fires of all jobs that are due in the next hours, by minute or by hour")
-            .query::<forecast::ForecastQuery>()
+            .query::<ForecastQuery>()
             .answers::<ForecastAnswer>(),
     ),
     read(
@@ -147,7 +153,7 @@ pub(crate) const READS: &[ApiRead] = &[
         "/api/v1/calendars",
         Scope::List,
         || get(calendars::list),
-        does("Lists calendars").query::<calendars::CalendarListQuery>().answers::<CalendarPage>(),
+        does("Lists calendars").query::<CalendarListQuery>().answers::<CalendarPage>(),
     ),
     read(
         "/api/v1/calendars/{name}",
@@ -160,20 +166,20 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::List,
         || get(secrets::list),
         does("Lists the secrets in the registry, without their values")
-            .query::<secrets::SecretListQuery>()
+            .query::<SecretListQuery>()
             .answers::<SecretPage>(),
     ),
     read(
         "/api/v1/runs",
         Scope::List,
         || get(run_list::list),
-        does("Lists runs, the latest first").query::<run_list::RunListQuery>().answers::<RunPage>(),
+        does("Lists runs, the latest first").query::<RunListQuery>().answers::<RunPage>(),
     ),
     read(
         "/api/v1/runs/running",
         Scope::List,
         || get(runs::running),
-        does("Lists all runs that execute now").query::<runs::RunningQuery>().answers::<RunningRow>(),
+        does("Lists all runs that execute now").query::<RunningQuery>().answers::<RunningRow>(),
     ),
     read(
         "/api/v1/runs/{run}",
@@ -191,14 +197,14 @@ pub(crate) const READS: &[ApiRead] = &[
         "/api/v1/runs/{run}/logs",
         Scope::Run,
         || get(runs::logs),
-        does("Reads the output of a run").query::<runs::LogQuery>().text(TEXT),
+        does("Reads the output of a run").query::<LogQuery>().text(TEXT),
     ),
     read(
         "/api/v1/runs/{run}/wait",
         Scope::Run,
         || get(runs::wait),
         does("Waits until a run has ended, or for half a minute")
-            .query::<runs::WaitQuery>()
+            .query::<WaitQuery>()
             .answers::<WaitAnswer>(),
     ),
     read(
@@ -206,7 +212,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::List,
         || get(attention::list),
         does("Lists jobs and nodes that need a person, the worst first")
-            .query::<attention::AttentionListQuery>()
+            .query::<AttentionListQuery>()
             .answers::<AttentionPage>(),
     ),
     read(
@@ -214,7 +220,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::List,
         || get(summary::show),
         does("Counts fires by outcome, for each hour, day or job")
-            .query::<summary::SummaryQuery>()
+            .query::<SummaryQuery>()
             .answers::<SummaryPage>(),
     ),
     read("/api/v1/nodes", Scope::Cluster, || get(nodes::list), does("Lists the nodes").answers::<NodePage>()),
@@ -229,14 +235,14 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::Cluster,
         || get(nodes::balance),
         does("Shows how jobs are distributed over nodes, or would be")
-            .query::<nodes::WhatIfQuery>()
+            .query::<WhatIfQuery>()
             .answers::<BalanceReport>(),
     ),
     read(
         "/api/v1/nodes/{name}/load",
         Scope::Cluster,
         || get(nodes::load),
-        does("Shows the load of a node over time").query::<nodes::NodeLoadQuery>().answers::<LoadPage>(),
+        does("Shows the load of a node over time").query::<NodeLoadQuery>().answers::<LoadPage>(),
     ),
     read(
         "/api/v1/cluster/health",
@@ -249,7 +255,7 @@ pub(crate) const READS: &[ApiRead] = &[
         Scope::Cluster,
         || get(cluster::tree),
         does("Shows the cluster in another scheduler's format")
-            .query::<cluster::ClusterViewQuery>()
+            .query::<ClusterViewQuery>()
             .answers::<TreePage>(),
     ),
     read(
@@ -262,15 +268,13 @@ pub(crate) const READS: &[ApiRead] = &[
         "/api/v1/events",
         Scope::List,
         || get(events::list),
-        does("Lists events, the latest first").query::<events::EventListQuery>().answers::<EventPage>(),
+        does("Lists events, the latest first").query::<EventListQuery>().answers::<EventPage>(),
     ),
     read(
         "/api/v1/audit",
         Scope::List,
         || get(audit::list),
-        does("Lists changes and refusals, the latest first")
-            .query::<audit::AuditListQuery>()
-            .answers::<AuditPage>(),
+        does("Lists changes and refusals, the latest first").query::<AuditListQuery>().answers::<AuditPage>(),
     ),
     read(
         http_metrics::METRICS,
@@ -285,7 +289,7 @@ pub(crate) const READS: &[ApiRead] = &[
         does(
             "Sends what the console shows as one document, and then each change of it as a JSON Merge Patch",
         )
-        .query::<live::LiveQuery>()
+        .query::<LiveQuery>()
         .text("text/event-stream"),
     ),
     read(

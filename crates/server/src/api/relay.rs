@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::error::{PROBLEM, message_of};
 use super::{ApiError, App};
-use crate::client::{UNKNOWN, escape};
+use crate::client::{OUTCOME_UNKNOWN, escape};
 use crate::peer::{LogPieceQuery, LogTailQuery, LogTailReply, PATIENCE, PeerCallError, PeerResponse};
 use crate::queries;
 
@@ -152,7 +152,7 @@ impl RemoteNode {
         let heard = heard.map_err(|why| match why {
             PeerCallError::Silent(_) => {
                 let (named, address) = (self.named(), &self.call.address);
-                ApiError::unknown(format!("{named} at {address} has not answered ({why}): {UNKNOWN}"))
+                ApiError::unknown(format!("{named} at {address} has not answered ({why}): {OUTCOME_UNKNOWN}"))
             }
             why => self.no_answer(&why),
         })?;

@@ -1,9 +1,7 @@
 //! What the description of the API says of an address, beside its path and what it demands.
 
+pub(crate) use evenkeel_client::operations::SchemaOf;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-
-/// Makes the schema of a type.
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What the description of the API says of an address.
 #[derive(Clone, Copy, Debug)]

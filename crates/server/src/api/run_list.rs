@@ -1,49 +1,24 @@
 //! Lists of runs: `GET /api/v1/runs`.
 
+use evenkeel_client::requests::RunListQuery;
 use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::{AttemptState as RunState, RunFilter};
-use evenkeel_core::ids::{JobName, Namespace, NodeName};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use evenkeel_core::ids::JobName;
 
 use super::events::when;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, jobs, namespaces, waiting};
-use crate::api_types::RunPage;
 use crate::queries::explain::WaitingRuns;
 use crate::{queries, text_input, zones};
+use evenkeel_client::types::RunPage;
 
 /// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunListQuery {
-    /// Only of this job.
-    #[schemars(with = "Option<String>")]
-    job: Option<JobName>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only runs in this state, or in one of several with commas between them.
-    state: Option<String>,
-    /// Only runs of this node.
-    #[schemars(with = "Option<String>")]
-    node: Option<NodeName>,
-    /// Only runs of fires that are due from this moment on: RFC 3339, or a span before now, as `10m`.
-    since: Option<String>,
-    /// Only runs of fires that are due before this moment, written likewise.
-    until: Option<String>,
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<u32>,
-    /// Only what is older: `before` of the page before.
-    before: Option<String>,
-}
 
 pub(super) async fn list(
     State(app): State<App>,

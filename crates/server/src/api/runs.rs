@@ -1,5 +1,6 @@
 //! Runs over HTTP: `/api/v1/runs` and below.
 
+use evenkeel_client::requests::{LogQuery, RunningQuery, WaitQuery};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -9,12 +10,9 @@ use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{AttemptState as RunState, RunRecord};
-use evenkeel_core::ids::{Namespace, RunId, Shard};
+use evenkeel_core::ids::{RunId, Shard};
 use evenkeel_core::input::{Answer, Command, Refusal, RunOptions};
 use evenkeel_core::node::Node;
-use evenkeel_core::time::TimeSpan;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
@@ -26,51 +24,15 @@ use super::{
     ApiError, App, attempts, fanout, fires, follow, jobs, log_tail, namespaces, output, parameters, relay,
     running, waiting,
 };
-use crate::api_types::{EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer};
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
 use crate::{queries, request};
+use evenkeel_client::types::{EndedRow, ForgetAnswer, RunAnswer, RunDetail, RunRow, RunningRow, WaitAnswer};
 
 /// The maximum wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often to check whether a run has ended, if no change is reported.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunningQuery {
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LogQuery {
-    /// The attempt, counted from 1; the latest one that has started if left out.
-    attempt: Option<u32>,
-    /// From this byte on; 0 if left out.
-    offset: Option<u64>,
-    /// Only the last lines that are written now, 1 to 10,000, of at most 16 MiB, and what comes after them.
-    tail: Option<u32>,
-    /// Whether to go on until the run has ended.
-    #[serde(default)]
-    follow: bool,
-    /// Only the lines that contain this text.
-    grep: Option<String>,
-    /// Whether a browser should save it as a file.
-    #[serde(default)]
-    download: bool,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WaitQuery {
-    /// How long to wait at most: a span, as `20s`, or a number of seconds.
-    #[schemars(with = "Option<String>")]
-    #[serde(default)]
-    timeout: Option<TimeSpan>,
-}
 
 /// All running attempts, and their number.
 pub(super) async fn running(

@@ -5,6 +5,7 @@
 
 mod limiter;
 
+use evenkeel_client::requests::LogSearchQuery;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -15,8 +16,6 @@ use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord};
 use evenkeel_core::ids::{JobName, NodeName};
 use memchr::memmem::Finder;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -41,15 +40,6 @@ const LINES_MAX: usize = 10_000;
 const MIB_MAX: usize = 256;
 /// The time limit of one search.
 const SEARCH_MAX: Duration = Duration::from_secs(30);
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SearchQuery {
-    /// Only lines with this text.
-    grep: String,
-    /// In how many of the latest attempts.
-    runs: Option<u32>,
-}
 
 /// The text to find.
 #[derive(Clone, Debug)]
@@ -136,7 +126,7 @@ pub(super) fn lines(body: Body, text: SearchText) -> Body {
 pub(super) async fn job(
     State(app): State<App>,
     job: Result<Path<JobName>, PathRejection>,
-    asked: Result<Query<SearchQuery>, QueryRejection>,
+    asked: Result<Query<LogSearchQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(job), Query(asked)) = (job?, asked?);
     let text = SearchText::of(&asked.grep)?;

@@ -5,39 +5,22 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::SecretOpener;
-use evenkeel_core::ids::{Namespace, SecretName};
+use evenkeel_client::requests::{SecretBody, SecretListQuery};
+use evenkeel_core::ids::SecretName;
 use evenkeel_core::input::{Answer, Command, Refusal};
 use evenkeel_core::record::SealedSecret;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App, namespaces};
-use crate::api_types::{SecretPage, SecretRow, moment};
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{SecretPage, SecretRow, moment};
 
 /// The longest secret, in bytes.
 const SECRET_MAX: usize = 64 * 1024;
 /// How often a secret is sealed anew because another request has changed it meanwhile.
 const TRIES: u32 = 5;
-
-/// What a secret is to hold.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SecretBody {
-    /// The secret.
-    value: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SecretListQuery {
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-}
 
 pub(super) async fn list(
     State(app): State<App>,

@@ -13,8 +13,8 @@ use super::audited::AuditedRequest;
 use super::body::EmptyBody;
 use super::error::read_body;
 use super::{ApiError, App};
-use crate::api_types::{LayoutRow, LeaderUnknown, SettingsChange, SettingsRow, moment};
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{LayoutRow, LeaderUnknown, SettingsChange, SettingsRow, moment};
 
 pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
     Json(row(&app))

@@ -4,11 +4,10 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
+use evenkeel_client::requests::ShardListQuery;
 use evenkeel_core::ids::JobName;
 use evenkeel_core::input::Command;
 use evenkeel_core::shards::ShardSet;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::audited::{AuditedRequest, find_verb};
@@ -18,18 +17,10 @@ use super::jobs::unknown;
 use super::{ApiError, App};
 use crate::queries;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ShardSwitchQuery {
-    /// Whether to fold equal shards into one row.
-    #[serde(default)]
-    fold: bool,
-}
-
 pub(super) async fn list(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
-    wanted: Result<Query<ShardSwitchQuery>, QueryRejection>,
+    wanted: Result<Query<ShardListQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(name), Query(wanted)) = (name?, wanted?);
     let page = queries::shards(&app.handle, &name).await.map_err(ApiError::unavailable)?;

@@ -6,17 +6,16 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::{SummaryBy, SummaryFilter, SummaryOrder, SummaryRow};
-use evenkeel_core::ids::{JobName, Namespace};
+use evenkeel_client::requests::SummaryQuery;
+use evenkeel_core::ids::JobName;
 use evenkeel_core::time::{Millis, Wall};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::events::when;
 use super::row_limit::row_limit;
 use super::{ApiError, App, jobs, namespaces};
-use crate::api_types::{SummaryLine, SummaryPage, moment};
 use crate::peer::PeerSummaryQuery;
-use crate::{queries, text_input, zones};
+use crate::{queries, record_rows, text_input, zones};
+use evenkeel_client::types::{SummaryLine, SummaryPage, moment};
 pub(crate) use parts::own_part;
 
 /// The maximum and the default number of jobs of a page.
@@ -28,34 +27,6 @@ const HOUR: i64 = 3_600_000;
 const RANGE_MAX: i64 = 400 * 24;
 const RANGE: i64 = 24;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SummaryQuery {
-    /// Only fires that are due from this moment on, rounded down to the hour: RFC 3339, or a span before now, as `7d`; by
-    /// default a day before `until`.
-    since: Option<String>,
-    /// Only fires that are due before this moment, rounded up to the hour, written likewise; now by default.
-    until: Option<String>,
-    /// What the rows are about: `hour` (the default), `day` or `job`.
-    by: Option<String>,
-    /// Only of this job, which may be deleted.
-    #[schemars(with = "Option<String>")]
-    job: Option<JobName>,
-    /// Only what is in this namespace.
-    #[schemars(with = "Option<String>")]
-    namespace: Option<Namespace>,
-    /// Only jobs whose labels meet all these conditions at present, as `team=billing|sales,!legacy`.
-    label: Option<String>,
-    /// The order of jobs: `name` (the default), or `trouble` for the most failed and missed fires first, and no jobs
-    /// without any.
-    sort: Option<String>,
-    /// The most jobs; in the order of names the answer says where the next page begins.
-    limit: Option<u32>,
-    /// Only jobs that follow this name: `after` of the page before.
-    #[schemars(with = "Option<String>")]
-    after: Option<JobName>,
-}
-
 pub(super) async fn show(
     State(app): State<App>,
     page: Result<Query<SummaryQuery>, QueryRejection>,
@@ -63,7 +34,7 @@ pub(super) async fn show(
     let Query(page) = page?;
     namespaces::known(&app, page.namespace.as_ref())?;
     let job = page.job.clone();
-    let asked = page.resolve(zones::now())?;
+    let asked = resolved(page, zones::now())?;
     let (since, until) = (asked.filter.since, asked.filter.until);
     let found = parts::all(&app, asked).await?;
     let is_unknown = |job: &&JobName| {
@@ -76,42 +47,40 @@ pub(super) async fn show(
         since: begins(since),
         until: begins(until),
         rows: found.rows.into_iter().map(line).collect(),
-        totals: found.totals.into(),
+        totals: record_rows::summary_counts(found.totals),
         after: found.after.map(String::from),
         missing: found.missing.iter().map(ToString::to_string).collect(),
     }))
 }
 
-impl SummaryQuery {
-    /// What to ask each history.
-    fn resolve(self, now: Wall) -> Result<PeerSummaryQuery, ApiError> {
-        let by = match word("by", self.by.as_deref(), &["hour", "day", "job"])? {
-            Some("day") => SummaryBy::Day,
-            Some("job") => SummaryBy::Job,
-            _ => SummaryBy::Hour,
-        };
-        let order = match word("sort", self.sort.as_deref(), &["name", "trouble"])? {
-            Some("trouble") => SummaryOrder::Trouble,
-            _ => SummaryOrder::Name,
-        };
-        let of_jobs =
-            [("sort", self.sort.is_some()), ("limit", self.limit.is_some()), ("after", self.after.is_some())];
-        if let Some((key, _)) = of_jobs.into_iter().find(|(_, given)| *given && by != SummaryBy::Job) {
-            return Err(ApiError::invalid(format!("{key} is about jobs: leave it out, or add by=job")));
-        }
-        if self.after.is_some() && order == SummaryOrder::Trouble {
-            return Err(ApiError::invalid("sort=trouble has one page: leave out after, or raise limit"));
-        }
-        let (since, until) = range(self.since.as_deref(), self.until.as_deref(), now)?;
-        let is_elsewhere = |job: &JobName| {
-            self.namespace.as_ref().is_some_and(|namespace| job.namespace() != namespace.as_str())
-        };
-        let jobs = self.job.map(|job| if is_elsewhere(&job) { Vec::new() } else { vec![job] });
-        let limit = row_limit("limit", self.limit, (PAGE, PAGE_MAX))?;
-        let (namespace, after) = (self.namespace, self.after);
-        let filter = SummaryFilter { by, since, until, namespace, jobs, order, after, limit };
-        Ok(PeerSummaryQuery { filter, label: self.label })
+/// What to ask each history.
+fn resolved(query: SummaryQuery, now: Wall) -> Result<PeerSummaryQuery, ApiError> {
+    let by = match word("by", query.by.as_deref(), &["hour", "day", "job"])? {
+        Some("day") => SummaryBy::Day,
+        Some("job") => SummaryBy::Job,
+        _ => SummaryBy::Hour,
+    };
+    let order = match word("sort", query.sort.as_deref(), &["name", "trouble"])? {
+        Some("trouble") => SummaryOrder::Trouble,
+        _ => SummaryOrder::Name,
+    };
+    let of_jobs =
+        [("sort", query.sort.is_some()), ("limit", query.limit.is_some()), ("after", query.after.is_some())];
+    if let Some((key, _)) = of_jobs.into_iter().find(|(_, given)| *given && by != SummaryBy::Job) {
+        return Err(ApiError::invalid(format!("{key} is about jobs: leave it out, or add by=job")));
     }
+    if query.after.is_some() && order == SummaryOrder::Trouble {
+        return Err(ApiError::invalid("sort=trouble has one page: leave out after, or raise limit"));
+    }
+    let (since, until) = range(query.since.as_deref(), query.until.as_deref(), now)?;
+    let is_elsewhere = |job: &JobName| {
+        query.namespace.as_ref().is_some_and(|namespace| job.namespace() != namespace.as_str())
+    };
+    let jobs = query.job.map(|job| if is_elsewhere(&job) { Vec::new() } else { vec![job] });
+    let limit = row_limit("limit", query.limit, (PAGE, PAGE_MAX))?;
+    let (namespace, after) = (query.namespace, query.after);
+    let filter = SummaryFilter { by, since, until, namespace, jobs, order, after, limit };
+    Ok(PeerSummaryQuery { filter, label: query.label })
 }
 
 fn word<'a>(key: &str, text: Option<&str>, known: &[&'a str]) -> Result<Option<&'a str>, ApiError> {
@@ -135,7 +104,11 @@ fn range(since: Option<&str>, until: Option<&str>, now: Wall) -> Result<(i64, i6
 }
 
 fn line(SummaryRow { hour, job, counts }: SummaryRow) -> SummaryLine {
-    SummaryLine { at: hour.map(begins), job: job.map(String::from), counts: counts.into() }
+    SummaryLine {
+        at: hour.map(begins),
+        job: job.map(String::from),
+        counts: record_rows::summary_counts(counts),
+    }
 }
 
 /// When an hour begins.

@@ -5,12 +5,11 @@ use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel::audit::Proof;
+use evenkeel_client::requests::{NewTokenBody, RotateTokenBody};
 use evenkeel_core::ids::{JobName, PrincipalName};
 use evenkeel_core::input::Command;
 use evenkeel_core::principal::{FormerSecret, Grants, Principal, PrincipalKind, Role};
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::audited::AuditedRequest;
@@ -20,37 +19,13 @@ use super::known_caller::KnownCaller;
 use super::token_text::TokenText;
 use super::users::{known, new, role_warnings, store};
 use super::{ApiError, App, jobs, principals};
-use crate::api_types::{NewToken, TokenPage, TokenRow, moment};
 use crate::queries;
 use crate::text_input::ReadTarget;
+use evenkeel_client::types::{NewToken, TokenPage, TokenRow, moment};
 
 /// How long a token lasts whose request does not say, and the limits.
 const LASTS: &str = "90d";
 const LIMITS: SpanLimits = SpanLimits::new(Millis::secs(60), Millis::secs(10 * 366 * 24 * 3_600));
-
-/// A new token.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NewTokenBody {
-    /// The name.
-    #[schemars(with = "String")]
-    name: PrincipalName,
-    /// The roles, as `author:team-a`, or `author:team-a:team=billing` for jobs with this label.
-    #[schemars(with = "Option<Vec<String>>")]
-    roles: Option<Grants>,
-    /// In place of roles, the job that the token runs as a webhook: it may do nothing else.
-    #[schemars(with = "Option<String>")]
-    trigger: Option<JobName>,
-    /// A span, or `never`.
-    lasts: Option<String>,
-    /// The user whose roles limit those of the token. One that runs a job belongs to the user who makes it, unless that is an
-    /// administrator.
-    #[schemars(with = "Option<String>")]
-    owner: Option<PrincipalName>,
-    /// A text for people.
-    #[serde(default)]
-    description: String,
-}
 
 pub(super) async fn list(State(app): State<App>, caller: KnownCaller) -> Json<TokenPage> {
     let all: Vec<(Principal, u64)> = app.handle.with_node(|node| {
@@ -169,14 +144,6 @@ pub(super) async fn create(
 /// How long the secret of before is accepted, at most.
 const OVERLAP: SpanLimits = SpanLimits::new(Millis(0), Millis::secs(7 * 24 * 3_600));
 
-/// How a token gets another secret.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RotateBody {
-    /// How long the secret of before is accepted, too; not at all by default.
-    overlap: Option<String>,
-}
-
 /// Gives a token another secret: the old one is of no use from now on, or after the overlap.
 pub(super) async fn rotate(
     State(app): State<App>,
@@ -186,8 +153,8 @@ pub(super) async fn rotate(
     body: Bytes,
 ) -> Result<Json<NewToken>, ApiError> {
     let Path(name) = name?;
-    let RotateBody { overlap } =
-        if body.is_empty() { RotateBody::default() } else { read_body(&body, ReadTarget::Body)? };
+    let RotateTokenBody { overlap } =
+        if body.is_empty() { RotateTokenBody::default() } else { read_body(&body, ReadTarget::Body)? };
     let overlap = overlap.map(|span| TimeSpan::parse("overlap", &span, OVERLAP)).transpose();
     let overlap = overlap.map_err(|e| ApiError::invalid(e.to_string()))?.map(TimeSpan::millis);
     let (token, version) = deletable(&app, &caller, &name)?;

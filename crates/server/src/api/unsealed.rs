@@ -4,26 +4,17 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use evenkeel_client::requests::AcceptJobBody;
 use evenkeel_core::ids::JobName;
 use evenkeel_core::input::Command;
 use evenkeel_core::registry::Revision;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App};
-use crate::api_types::{UnsealedJobRow, UnsealedPage};
 use crate::text_input::ReadTarget;
-
-/// Which entry is accepted.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AcceptBody {
-    /// The revision of the entry, as the list has it.
-    revision: u64,
-}
+use evenkeel_client::types::{UnsealedJobRow, UnsealedPage};
 
 /// `GET /api/v1/unsealed`: all entries without a valid seal.
 pub(super) async fn list(State(app): State<App>) -> Json<UnsealedPage> {
@@ -53,6 +44,6 @@ pub(super) async fn accept(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(name) = name?;
-    let AcceptBody { revision } = read_body(&body, ReadTarget::Body)?;
+    let AcceptJobBody { revision } = read_body(&body, ReadTarget::Body)?;
     done(asked.ask(&app, Command::Accept(name, Revision(revision))).await)
 }

@@ -1,5 +1,6 @@
 //! Users over HTTP: `/api/v1/users` and below, and the caller itself.
 
+use evenkeel_client::requests::{PasswordBody, UserBody};
 use std::net::IpAddr;
 
 use axum::Json;
@@ -12,8 +13,6 @@ use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::principal::{Grants, Principal, PrincipalKind, SecretDigest};
 use evenkeel_core::time::Wall;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
@@ -23,37 +22,10 @@ use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::session_subject::SessionOwner;
 use super::{ApiError, App, authentication, principals};
-use crate::api_types::{CallerRow, UserPage, UserRow, moment};
 use crate::listen::Caller;
 use crate::request;
 use crate::text_input::ReadTarget;
-
-/// What is declared of a user. What is left out stays as it is; a new user has no roles and no password.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UserBody {
-    /// The roles, as `author:team-a`, or `author:team-a:team=billing` for jobs with this label.
-    #[schemars(with = "Option<Vec<String>>")]
-    roles: Option<Grants>,
-    /// The password; as it was if left out.
-    password: Option<String>,
-    /// Whether the user may not log in.
-    disabled: Option<bool>,
-    /// A text for people.
-    description: Option<String>,
-    /// The version that the caller has read; a later one is not replaced.
-    version: Option<u64>,
-}
-
-/// A change of the own password.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PasswordBody {
-    /// The present password.
-    old: String,
-    /// The new password.
-    new: String,
-}
+use evenkeel_client::types::{CallerRow, UserPage, UserRow, moment};
 
 pub(super) async fn list(State(app): State<App>) -> Json<UserPage> {
     let rows: Vec<UserRow> = app.handle.with_node(|node| {

@@ -1,6 +1,7 @@
 //! The versions of a job over HTTP, and how an earlier one is declared again: `/api/v1/jobs/{name}/versions` and
 //! `/api/v1/jobs/{name}/rollback`.
 
+use evenkeel_client::requests::{JobVersionListQuery, JobVersionQuery, RollbackBody};
 use std::time::Duration;
 
 use axum::Json;
@@ -11,8 +12,6 @@ use evenkeel::{Job, JobChange, JobFile};
 use evenkeel_core::ids::{JobName, Namespace};
 use evenkeel_core::input::{Answer, Command, Declaration, Refusal};
 use evenkeel_core::principal::Role;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::audited::AuditedRequest;
 use super::demand::on_declared;
@@ -20,42 +19,15 @@ use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, jobs};
-use crate::api_types::{JobVersionDetail, JobVersionPage, RollbackAnswer};
 use crate::queries::{self, ListedVersion, PlanRequest, PresentVersion};
 use crate::text_input::{self, InputError, ReadTarget};
+use evenkeel_client::types::{JobVersionDetail, JobVersionPage, RollbackAnswer};
 
 /// The default and the maximum number of rows of a page.
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 1_000;
 /// How long another node may take to write a version to a shared history that the registry has already.
 const SHARED_WRITE: Duration = Duration::from_millis(150);
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct JobVersionListQuery {
-    /// The most rows; the answer says where the next page begins.
-    limit: Option<usize>,
-    /// Only versions before this one: `after` of the page before.
-    after: Option<u64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct JobVersionQuery {
-    /// The version with which it is compared; the one before it by default.
-    diff: Option<u64>,
-}
-
-/// Which version is declared again.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RollbackBody {
-    /// The version.
-    version: u64,
-    /// Whether to say only what would change.
-    #[serde(default)]
-    dry_run: bool,
-}
 
 /// All versions of a job, and the nodes that did not answer.
 struct KnownVersions {

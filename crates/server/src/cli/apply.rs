@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api_types::SwitchRow;
+use super::switch_text;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::files::EncodedJobs;
 use crate::output::{self, OutputFormat};
+use evenkeel_client::types::SwitchRow;
 
 /// The maximum number of jobs, and of their bytes, in one request: the node writes an entry of its audit log for each, and
 /// looks at nothing else while it parses the new ones.
@@ -70,8 +71,11 @@ pub(super) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliEr
         let answer: BatchAnswer<AppliedRow> = client.post_json("/jobs/apply", &body)?;
         answer.warnings.iter().for_each(|text| output::print_message(text));
         for AppliedRow { name, applied, switches: left, ended } in answer.jobs {
-            switches.extend(rows_of(left).iter().map(|switch| format!("{name}: {}", switch.left())));
-            switches.extend(rows_of(ended).iter().map(|switch| format!("{name}: {}", switch.ended())));
+            switches
+                .extend(rows_of(left).iter().map(|switch| format!("{name}: {}", switch_text::left(switch))));
+            switches.extend(
+                rows_of(ended).iter().map(|switch| format!("{name}: {}", switch_text::ended(switch))),
+            );
             if jobs.len() <= PRINTED_MAX {
                 rows.push(format!("{applied:9}  {name}"));
             }

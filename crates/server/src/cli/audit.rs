@@ -1,12 +1,14 @@
 //! The command `evenkeel audit`.
 
+use super::values;
 use clap::Args;
 
 use super::namespace_args::NamespaceArgs;
-use crate::api_types::{AuditPage, AuditRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::output;
+use evenkeel_client::requests::AuditListQuery;
+use evenkeel_client::types::AuditRow;
 
 /// `audit`.
 #[derive(Debug, Args)]
@@ -42,32 +44,25 @@ pub(crate) struct AuditListArgs {
 pub(crate) fn run(list: &AuditListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let job = list.job.as_ref().map(|job| list.within.job(job));
-    let namespace = list.within.get().filter(|_| job.is_none()).map(ToString::to_string);
     let mut entries: Vec<AuditRow> = Vec::new();
-    let mut before = None;
     let limit = list.limit as usize;
+    let mut query = AuditListQuery {
+        namespace: list.within.get().filter(|_| job.is_none()).cloned(),
+        job: job.as_deref().map(|job| values::parsed("--job", job)).transpose()?,
+        node: list.node.clone(),
+        who: list.who.clone(),
+        since: list.since.clone(),
+        until: list.until.clone(),
+        ..AuditListQuery::default()
+    };
     while entries.len() < limit {
-        let mut path = format!("/audit?limit={}", (limit - entries.len()).min(1000));
-        let given = [
-            ("job", &job),
-            ("namespace", &namespace),
-            ("node", &list.node),
-            ("who", &list.who),
-            ("since", &list.since),
-            ("until", &list.until),
-            ("before", &before),
-        ];
-        for (key, value) in given {
-            if let Some(value) = value {
-                path.push_str(&format!("&{key}={}", escape(value)));
-            }
-        }
-        let page: AuditPage = client.get(&path)?;
+        query.limit = Some(values::page_limit(limit - entries.len()));
+        let page = client.list_audit(&query)?;
         output::missing(&page.missing);
         page.warnings.iter().for_each(|text| output::print_message(text));
         entries.extend(page.audit);
-        before = page.before;
-        if before.is_none() {
+        query.before = page.before;
+        if query.before.is_none() {
             break;
         }
     }

@@ -1,17 +1,18 @@
 //! `evenkeel job backfill`: runs for the fires of a span of the past.
 
+use super::values;
 use clap::Args;
 use evenkeel_core::ids::counted;
-use serde_json::{Value, json};
 
 use super::namespace_args::NamespaceArgs;
 use super::parameter_arg::ParameterArg;
 use super::response::print_response;
-use crate::api_types::BackfillAnswer;
-use crate::client::{ConnectArgs, escape};
-use crate::exit::{CliError, ExitKind};
-use crate::output::{self, OutputFormat};
+use crate::client::ConnectArgs;
+use crate::exit::CliError;
+use crate::output::{self};
 use crate::{local_time, request};
+use evenkeel_client::requests::BackfillBody;
+use evenkeel_client::types::BackfillAnswer;
 
 /// How many moments are listed at each end of a long list.
 const SHOWN: usize = 10;
@@ -55,11 +56,9 @@ pub(crate) struct BackfillArgs {
 pub(crate) fn run(args: BackfillArgs) -> Result<(), CliError> {
     let BackfillArgs { name, from, to, dry_run, max_parallel, param, request, cancel, within, reach } = args;
     let name = within.job(&name);
-    let path = format!("/jobs/{}/backfill", escape(&name));
     let client = reach.client()?;
     if let Some(id) = cancel {
-        let answer: Value = client.delete(&format!("{path}/{}", escape(&id)))?;
-        let found: BackfillAnswer = parsed(&answer)?;
+        let found = client.cancel_backfill(&name, &id)?;
         let sentence = match found.cancelled {
             Some(_) => format!(
                 "backfill {id} is cancelled: {} of {} began, and no other will",
@@ -67,26 +66,16 @@ pub(crate) fn run(args: BackfillArgs) -> Result<(), CliError> {
             ),
             None => format!("backfill {id} is over: it has begun all of its runs, {}", found.count),
         };
-        return print_response(&reach, &answer, &sentence);
+        return print_response(&reach, &found, &sentence);
     }
     let request = request.map_or_else(request::fresh, Ok)?;
-    let mut body = json!({
-        "from": from, "to": to, "dry_run": dry_run, "max_parallel": max_parallel, "request": request,
-    });
-    if !param.is_empty() {
-        body["parameters"] = ParameterArg::body(&param)?;
-    }
-    let answer: Value = client.post(&path, &body)?;
-    output::warn(&answer);
-    if reach.output == OutputFormat::Json {
-        return output::json(&answer);
-    }
-    let found: BackfillAnswer = parsed(&answer)?;
-    output::line(&sentence(&name, &found))
-}
-
-fn parsed(answer: &Value) -> Result<BackfillAnswer, CliError> {
-    serde_json::from_value(answer.clone()).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))
+    let request = Some(values::parsed("--request", &request)?);
+    let parameters = ParameterArg::parameters(&param)?;
+    let from = from.unwrap_or_default();
+    let body = BackfillBody { from, to, max_parallel, dry_run, request, parameters };
+    let found = client.backfill_job(&name, &body)?;
+    output::warn(&found.warnings);
+    print_response(&reach, &found, &sentence(&name, &found))
 }
 
 fn sentence(job: &str, found: &BackfillAnswer) -> String {

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::calendar::Calendar;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
-use crate::api_types::{CalendarDetail, CalendarRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::files;
 use crate::local_time;
 use crate::output::{self, OutputFormat};
+use evenkeel_client::requests::CalendarListQuery;
+use evenkeel_client::types::{DeclaredAnswer, word};
 
 /// What can be done with calendars.
 #[derive(Debug, Subcommand)]
@@ -57,10 +58,6 @@ impl CalendarArgs {
     fn resolve(self) -> Self {
         Self { name: self.within.calendar(&self.name), ..self }
     }
-
-    fn path(&self) -> String {
-        format!("/calendars/{}", escape(&self.name))
-    }
 }
 
 /// Runs the command.
@@ -80,23 +77,19 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
             }
         }
         CalendarCommand::List { within, reach } => {
-            let query = within.query().replacen('&', "?", 1);
-            let answer: Value = reach.client()?.get(&format!("/calendars{query}"))?;
-            let rows: Vec<CalendarRow> = serde_json::from_value(answer["calendars"].clone())
-                .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+            let page = reach.client()?.list_calendars(&CalendarListQuery { namespace: within.filter() })?;
             output::list(
                 reach.output,
-                &rows,
+                &page.calendars,
                 "no calendars yet: declare some with `evenkeel calendar apply -f FILE`",
             )?;
-            let elsewhere = answer["elsewhere"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-            within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
+            within.hint(page.elsewhere.unwrap_or(0)).iter().for_each(|text| output::print_message(text));
             Ok(())
         }
         CalendarCommand::Show(one) => show(&one.resolve()),
         CalendarCommand::Delete(one) => {
             let one = one.resolve();
-            let answer: Value = one.reach.client()?.delete(&one.path())?;
+            let answer = one.reach.client()?.delete_calendar(&one.name)?;
             print_response(&one.reach, &answer, &format!("calendar {} is deleted", one.name))
         }
     }
@@ -106,19 +99,18 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
 ///
 /// # Errors
 /// A calendar is refused; those before it are applied.
-pub(super) fn apply(calendars: &[Calendar], client: &ApiClient) -> Result<Vec<Value>, CliError> {
-    let path = |calendar: &Calendar| format!("/calendars/{}", escape(calendar.name.as_str()));
-    calendars.iter().map(|calendar| client.put(&path(calendar), calendar)).collect()
+pub(super) fn apply(calendars: &[Calendar], client: &ApiClient) -> Result<Vec<DeclaredAnswer>, CliError> {
+    let put = |calendar: &Calendar| Ok(client.put_calendar(&calendar.name, calendar)?);
+    calendars.iter().map(put).collect()
 }
 
 /// The result of one calendar, as a line.
-pub(super) fn applied(answer: &Value, what: &str) -> String {
-    let text = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-    format!("{:9}  {what}{}", text("applied"), text("name"))
+pub(super) fn applied(answer: &DeclaredAnswer, what: &str) -> String {
+    format!("{:9}  {what}{}", word(&answer.applied), answer.name)
 }
 
 fn show(one: &CalendarArgs) -> Result<(), CliError> {
-    let found: CalendarDetail = one.reach.client()?.get(&one.path())?;
+    let found = one.reach.client()?.show_calendar(&one.name)?;
     if one.reach.output == OutputFormat::Json {
         return output::json(&found);
     }

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
 use super::{backup, doctor, join};
-use crate::api_types::{LayoutRow, SettingsChange, SettingsRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::compat::{self, CompatEntry, CompatFormat};
 use crate::exit::CliError;
 use crate::output::{self, OutputFormat};
+use evenkeel_client::types::SettingsChange;
 
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
@@ -124,16 +124,16 @@ pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
 
 fn set(wanted: SettingsChange, reach: &ConnectArgs) -> Result<(), CliError> {
     let client = reach.client()?;
-    let row: SettingsRow = if wanted == SettingsChange::default() {
-        client.get("/cluster/settings")?
+    let row = if wanted == SettingsChange::default() {
+        client.show_settings()?
     } else {
-        client.post("/cluster/settings", &wanted)?
+        client.change_settings(&wanted)?
     };
     output::list(reach.output, &[row], "nothing is set")
 }
 
 fn finalize(reach: &ConnectArgs) -> Result<(), CliError> {
-    let row: LayoutRow = reach.client()?.post("/cluster/finalize-upgrade", &())?;
+    let row = reach.client()?.finalize_upgrade()?;
     output::list(reach.output, &[row], "no layout")
 }
 

@@ -2,12 +2,11 @@
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::json;
 
-use crate::api_types::LoginLink;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::output::{self, OutputFormat};
+use evenkeel_client::types::LoginLink;
 
 /// `evenkeel console`.
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ struct LinkRow {
 /// The request failed.
 pub(crate) fn run(args: &ConsoleArgs) -> Result<(), CliError> {
     let client = args.reach.client()?;
-    let LoginLink { path, lasts_s } = client.post("/login-links", &json!({}))?;
+    let LoginLink { path, lasts_s } = client.create_login_link()?;
     let url = format!("{}{path}", client.shown());
     if args.reach.output == OutputFormat::Json {
         return output::json(&LinkRow { url, lasts_s });

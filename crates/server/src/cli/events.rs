@@ -1,13 +1,15 @@
 //! The commands `evenkeel event …`.
 
+use super::values;
 use clap::{Args, Subcommand};
 use evenkeel_core::effect::{event_kinds, find_event_kind};
 
 use super::namespace_args::NamespaceArgs;
-use crate::api_types::{EventPage, EventRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::{output, text_input};
+use evenkeel_client::requests::EventListQuery;
+use evenkeel_client::types::EventRow;
 
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
@@ -53,30 +55,23 @@ pub(crate) fn kind(text: &str) -> Result<String, String> {
 pub(crate) fn run(verb: EventCommand) -> Result<(), CliError> {
     let EventCommand::List(list) = verb;
     let client = list.reach.client()?;
-    let namespace = list.within.get().map(ToString::to_string);
     let mut events: Vec<EventRow> = Vec::new();
-    let mut before = None;
     let limit = list.limit as usize;
+    let mut query = EventListQuery {
+        node: list.node.clone(),
+        kind: list.kind.clone(),
+        namespace: list.within.get().cloned(),
+        since: list.since.clone(),
+        ..EventListQuery::default()
+    };
     while events.len() < limit {
-        let mut path = format!("/events?limit={}", (limit - events.len()).min(1000));
-        let given = [
-            ("node", &list.node),
-            ("kind", &list.kind),
-            ("namespace", &namespace),
-            ("since", &list.since),
-            ("before", &before),
-        ];
-        for (key, value) in given {
-            if let Some(value) = value {
-                path.push_str(&format!("&{key}={}", escape(value)));
-            }
-        }
-        let page: EventPage = client.get(&path)?;
+        query.limit = Some(values::page_limit(limit - events.len()));
+        let page = client.list_events(&query)?;
         output::missing(&page.missing);
         page.warnings.iter().for_each(|text| output::print_message(text));
         events.extend(page.events);
-        before = page.before;
-        if before.is_none() {
+        query.before = page.before;
+        if query.before.is_none() {
             break;
         }
     }

@@ -3,8 +3,7 @@
 use clap::Subcommand;
 
 use super::namespace_args::NamespaceArgs;
-use crate::api_types::ExplanationRow;
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::output::{self, OutputFormat};
 
@@ -36,15 +35,12 @@ pub(crate) enum ExplainCommand {
 /// # Errors
 /// The request failed.
 pub(crate) fn run(verb: ExplainCommand) -> Result<(), CliError> {
-    let (path, reach) = match verb {
+    let (found, reach) = match verb {
         ExplainCommand::Job { name, within, reach } => {
-            (format!("/jobs/{}/explain", escape(&within.job(&name))), reach)
+            (reach.client()?.explain_job(within.job(&name))?, reach)
         }
-        ExplainCommand::Run { run, within, reach } => {
-            (format!("/runs/{}/explain", escape(&within.run(&run))), reach)
-        }
+        ExplainCommand::Run { run, within, reach } => (reach.client()?.explain_run(within.run(&run))?, reach),
     };
-    let found: ExplanationRow = reach.client()?.get(&path)?;
     if reach.output == OutputFormat::Json {
         return output::json(&found);
     }

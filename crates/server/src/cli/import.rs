@@ -8,8 +8,7 @@ use evenkeel_core::job::Job;
 use serde_json::json;
 
 use super::namespace_args::ListedNamespaceArgs;
-use crate::api_types::JobDetail;
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabSource};
 use crate::exit::{CliError, ExitKind};
 use crate::files::EncodedJobs;
@@ -113,7 +112,7 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     if import.jobs.is_empty() {
         output::list(
             args.reach.output,
-            &[] as &[crate::api_types::JobRow],
+            &[] as &[evenkeel_client::types::JobRow],
             "the crontab holds no entry to import",
         )?;
     } else if args.dry_run {
@@ -130,7 +129,7 @@ fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, 
     let within = ListedNamespaceArgs { all_namespaces: true, ..ListedNamespaceArgs::default() };
     let (rows, _) = super::jobs::all(client, (&origin.prefix, ""), &within)?;
     for row in rows.into_iter().filter(|row| row.name.starts_with(&origin.prefix)) {
-        let found: JobDetail = client.get(&format!("/jobs/{}", escape(&row.name)))?;
+        let found = client.show_job(&row.name)?;
         let description = found.job.description.strip_prefix(&origin.description());
         // An earlier version put the line number there as well.
         if description.is_some_and(|rest| rest.is_empty() || rest.starts_with(" line ")) {
@@ -146,7 +145,7 @@ fn gone(import: &CrontabImport, origin: &CrontabSource, args: &CrontabArgs) -> R
     let gone: Vec<&String> = origin.known.keys().filter(|name| !stays(name)).collect();
     for name in gone {
         if args.prune {
-            let _: serde_json::Value = args.reach.client()?.delete(&format!("/jobs/{}", escape(name)))?;
+            args.reach.client()?.delete_job(name)?;
             eprintln!("deleted: job {name}, whose entry is not in the crontab any more");
         } else {
             eprintln!(

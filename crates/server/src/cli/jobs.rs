@@ -1,11 +1,12 @@
 //! The commands `evenkeel job …`.
 
+use evenkeel_core::input::ApplyResult;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::counted;
 use evenkeel_core::job::Placement;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::backfill::{self, BackfillArgs};
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
@@ -15,11 +16,13 @@ use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
-use crate::api_types::{JobDetail, JobPage, JobRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use super::{switch_text, values};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::{files, local_time, request};
+use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery, RunNowBody};
+use evenkeel_client::types::JobRow;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
@@ -204,9 +207,9 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Show { job } => show(&job.resolve()),
         JobCommand::Logs { job, grep, runs, raw } => {
             let job = job.resolve();
-            let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
+            let query = LogSearchQuery { grep, runs: Some(runs) };
             let client = job.reach.client()?;
-            output::stream(raw, |each| client.stream(&path, each))
+            output::stream(raw, |each| client.search_job_logs(&job.name, &query, each))
         }
         JobCommand::Next(next) => super::next::fires(&next),
         JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
@@ -242,7 +245,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         }
         JobCommand::Delete { job } => {
             let job = job.resolve();
-            let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
+            let answer = job.reach.client()?.delete_job(&job.name)?;
             print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
         JobCommand::History(args) => super::versions::history(&args),
@@ -280,25 +283,23 @@ pub(super) fn all(
     within: &ListedNamespaceArgs,
 ) -> Result<(Vec<JobRow>, usize), CliError> {
     let mut jobs = Vec::new();
-    let mut first = format!("/jobs?limit=1000{}", within.query());
-    // A node of an earlier version does not have this query key.
-    if !find.is_empty() {
-        first.push_str(&format!("&find={}", escape(find)));
-    }
-    if !label.is_empty() {
-        first.push_str(&format!("&label={}", escape(label)));
-    }
-    let mut path = first.clone();
+    let mut query = JobListQuery {
+        limit: Some(1000),
+        find: find.to_owned(),
+        label: Some(label.to_owned()).filter(|label| !label.is_empty()),
+        namespace: within.filter(),
+        ..JobListQuery::default()
+    };
     loop {
-        let page: JobPage = client.get(&path)?;
+        let page = client.list_jobs(&query)?;
         jobs.extend(page.jobs);
         let Some(after) = page.after else { return Ok((jobs, page.elsewhere.unwrap_or(0))) };
-        path = format!("{first}&after={}", escape(&after));
+        query.after = Some(values::next_page(&after)?);
     }
 }
 
 fn show(job: &JobArgs) -> Result<(), CliError> {
-    let found: JobDetail = job.reach.client()?.get(&format!("/jobs/{}", escape(&job.name)))?;
+    let found = job.reach.client()?.show_job(&job.name)?;
     if job.reach.output == OutputFormat::Json {
         return output::json(&found);
     }
@@ -323,8 +324,8 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
     for switch in &found.switches {
         output::line(&format!(
             "# switched apart from this declaration: {}; {}",
-            switch.description(),
-            switch.undo_hint()
+            switch_text::description(switch),
+            switch_text::undo_hint(switch)
         ))?;
     }
     if found.unschedulable {
@@ -354,16 +355,16 @@ fn run_now(
     place: &JobNodeArgs,
 ) -> Result<(), CliError> {
     let request = request.map_or_else(request::fresh, Ok)?;
-    let path = format!("/jobs/{}/run", escape(&job.name));
-    let mut body = json!({ "request": request, "node": place.node });
-    if !given.is_empty() {
-        body["parameters"] = ParameterArg::body(given)?;
-    }
-    let answer: Value = job.reach.client()?.post(&path, &body)?;
-    output::warn(&answer);
-    let run = answer["run"].as_str().unwrap_or_default();
-    let more = match answer["shards"].as_str() {
-        _ if answer["reason"].is_string() => {
+    let body = RunNowBody {
+        request: Some(values::parsed("--request", &request)?),
+        node: place.node.as_deref().map(|node| values::parsed("--node", node)).transpose()?,
+        parameters: ParameterArg::parameters(given)?,
+    };
+    let answer = job.reach.client()?.run_job(&job.name, &body)?;
+    output::warn(&answer.warnings);
+    let run = &answer.run;
+    let more = match answer.shards.as_deref() {
+        _ if answer.reason.is_some() => {
             format!("no node runs it before that changes: wait for it with `evenkeel run wait {run}`")
         }
         Some("") => {
@@ -377,10 +378,10 @@ fn run_now(
         }
         None => format!("wait for it with `evenkeel run wait {run}`"),
     };
-    let before = match answer["applied"].as_str() {
-        Some("unchanged") => format!(
+    let before = match answer.applied {
+        ApplyResult::Unchanged => format!(
             "\nthe same request was made before, at {}: no new run was requested",
-            local_time::local(answer["asked"].as_str())
+            local_time::local(Some(&answer.asked))
         ),
         _ => String::new(),
     };
@@ -389,14 +390,14 @@ fn run_now(
 
 /// Switches a job, or its part on one node; prints one of the two ends of the sentence.
 fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Result<(), CliError> {
-    let mut path = format!("/jobs/{}/{verb}", escape(&job.name));
     let mut what = format!("job {} is {}", job.name, done[0]);
+    let mut query = ClaimQuery::default();
     if let Some(node) = &place.node {
-        path.push_str(&format!("?node={}", escape(node)));
+        query.node = Some(values::parsed("--node", node)?);
         what = format!("job {} on node {node} is {}", job.name, done[1]);
     }
-    let answer: Value = job.reach.client()?.post(&path, &json!({}))?;
-    if output::warn(&answer)
+    let answer = job.reach.client()?.switch_job(&job.name, verb, &query)?;
+    if output::warn(answer.warnings.as_deref().unwrap_or_default())
         && let Some((short, _)) = what.split_once(": ")
     {
         // The expected effect does not come, as the warnings explain.
@@ -406,14 +407,11 @@ fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Re
 }
 
 fn claim(reach: &ConnectArgs) -> Result<(), CliError> {
-    let answer: Value = reach.client()?.post("/jobs/claim", &json!({}))?;
-    let count =
-        |value: &Value| counted(usize::try_from(value.as_u64().unwrap_or(0)).unwrap_or(usize::MAX), "job");
-    let reasons = answer["reasons"].as_array().into_iter().flatten();
-    let reasons =
-        reasons.map(|row| format!("{}: {}", count(&row["jobs"]), row["reason"].as_str().unwrap_or("?")));
+    let answer = reach.client()?.claim_jobs()?;
+    let count = |jobs: usize| counted(jobs, "job");
+    let reasons = answer.reasons.iter().map(|row| format!("{}: {}", count(row.jobs), row.reason));
     let mut lines =
-        vec![format!("claiming {}; without a node: {}", count(&answer["claims"]), count(&answer["left"]))];
+        vec![format!("claiming {}; without a node: {}", count(answer.claims), count(answer.left))];
     lines.extend(reasons);
     print_response(reach, &answer, &lines.join("\n"))
 }

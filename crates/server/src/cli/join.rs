@@ -1,16 +1,16 @@
 //! The commands `evenkeel cluster join-token`, `ca` and `rotate-identity`.
 
+use super::values;
 use std::path::PathBuf;
 
 use clap::Args;
 use evenkeel::NodeIdentity;
-use serde_json::json;
 
-use crate::api_types::JoinTokenAnswer;
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, RotationStep, SecretCipher};
 use crate::output::{self, OutputFormat};
+use evenkeel_client::requests::JoinTokenBody;
 
 /// `evenkeel cluster join-token`.
 #[derive(Debug, Args)]
@@ -55,8 +55,11 @@ pub(super) struct RotationArgs {
 
 /// Makes a token and prints it.
 pub(super) fn make_token(args: &JoinTokenArgs) -> Result<(), CliError> {
-    let body = json!({ "for": args.node, "ttl": args.ttl });
-    let made: JoinTokenAnswer = args.reach.client()?.post("/cluster/join-tokens", &body)?;
+    let body = JoinTokenBody {
+        node: args.node.as_deref().map(|node| values::parsed("--for", node)).transpose()?,
+        ttl: args.ttl.clone(),
+    };
+    let made = args.reach.client()?.create_join_token(&body)?;
     match args.reach.output {
         OutputFormat::Json => output::json(&made),
         OutputFormat::Table => output::line(&made.token),

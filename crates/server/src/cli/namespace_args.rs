@@ -5,8 +5,6 @@ use evenkeel_core::ids::{
     CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, Namespaced, SecretName, WrittenName,
 };
 
-use crate::client::escape;
-
 /// The namespace of what is named without one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NamespaceArgs {
@@ -62,12 +60,9 @@ impl NamespaceArgs {
 }
 
 impl ListedNamespaceArgs {
-    /// The query key, after other keys; nothing for all namespaces.
-    pub(crate) fn query(&self) -> String {
-        match self.all_namespaces {
-            true => String::new(),
-            false => format!("&namespace={}", escape(self.one.name())),
-        }
+    /// The namespace whose objects are listed; `None` for all.
+    pub(crate) fn filter(&self) -> Option<Namespace> {
+        (!self.all_namespaces).then(|| self.one.namespace.clone().unwrap_or_default())
     }
 
     /// A hint that there are more of something in other namespaces, if there are and the namespace was not named.

@@ -1,14 +1,15 @@
 //! The commands `evenkeel namespace …`.
 
 use clap::{Args, Subcommand};
+use evenkeel_client::ClientErrorKind;
 use evenkeel_core::ids::Namespace;
-use serde_json::{Value, json};
 
 use super::response::print_response;
-use crate::api_types::{NamespacePage, NamespaceRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
+use evenkeel_client::requests::NamespaceBody;
+use evenkeel_client::types::{NamespaceRow, word};
 
 /// What can be done with namespaces.
 #[derive(Debug, Subcommand)]
@@ -69,10 +70,6 @@ fn limit(text: &str) -> Result<NumberLimit, String> {
     }
 }
 
-fn path(name: &Namespace) -> String {
-    format!("/namespaces/{}", escape(name.as_str()))
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -80,12 +77,12 @@ fn path(name: &Namespace) -> String {
 pub(crate) fn run(verb: NamespaceCommand) -> Result<(), CliError> {
     match verb {
         NamespaceCommand::List { reach } => {
-            let page: NamespacePage = reach.client()?.get("/namespaces")?;
+            let page = reach.client()?.list_namespaces()?;
             output::missing(&page.missing);
             output::list(reach.output, &page.namespaces, "there is no namespace")
         }
         NamespaceCommand::Show(one) => {
-            let found: NamespaceRow = one.reach.client()?.get(&path(&one.name))?;
+            let found = one.reach.client()?.show_namespace(&one.name)?;
             match one.reach.output {
                 OutputFormat::Json => output::json(&found),
                 OutputFormat::Table => output::list(OutputFormat::Table, &[found], ""),
@@ -106,11 +103,11 @@ pub(crate) fn run(verb: NamespaceCommand) -> Result<(), CliError> {
         }
         NamespaceCommand::Set(settings) => {
             let client = settings.reach.client()?;
-            let found: NamespaceRow = client.get(&path(&settings.name))?;
+            let found = client.show_namespace(&settings.name)?;
             put(&client, &settings, Some(found))
         }
         NamespaceCommand::Delete(one) => {
-            let answer: Value = one.reach.client()?.delete(&path(&one.name))?;
+            let answer = one.reach.client()?.delete_namespace(&one.name)?;
             print_response(&one.reach, &answer, &format!("namespace {} is deleted", one.name))
         }
     }
@@ -118,10 +115,10 @@ pub(crate) fn run(verb: NamespaceCommand) -> Result<(), CliError> {
 
 /// A namespace; `None` if there is none of this name.
 fn find(client: &ApiClient, name: &Namespace) -> Result<Option<NamespaceRow>, CliError> {
-    match client.get(&path(name)) {
+    match client.show_namespace(name) {
         Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.exit == ExitKind::NotFound => Ok(None),
-        Err(failure) => Err(failure),
+        Err(failure) if failure.kind == ClientErrorKind::NotFound => Ok(None),
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -132,14 +129,18 @@ fn put(
 ) -> Result<(), CliError> {
     let (description, jobs_max, runs_max) =
         found.map_or_else(Default::default, |row| (row.description, row.jobs_max, row.runs_max));
-    let body = json!({
-        "description": settings.description.clone().unwrap_or(description),
-        "jobs_max": settings.jobs_max.map_or(jobs_max, |limit| limit.0),
-        "runs_max": settings.runs_max.map_or(runs_max, |limit| limit.0),
-    });
-    let answer: Value = client.put(&path(&settings.name), &body)?;
-    let applied = answer["applied"].as_str().unwrap_or("applied");
-    print_response(&settings.reach, &answer, &format!("namespace {} is {applied}", settings.name))
+    let body = NamespaceBody {
+        name: None,
+        description: settings.description.clone().unwrap_or(description),
+        jobs_max: settings.jobs_max.map_or(jobs_max, |limit| limit.0),
+        runs_max: settings.runs_max.map_or(runs_max, |limit| limit.0),
+    };
+    let answer = client.put_namespace(&settings.name, &body)?;
+    print_response(
+        &settings.reach,
+        &answer,
+        &format!("namespace {} is {}", settings.name, word(&answer.applied)),
+    )
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
-use crate::api_types::moment;
-use crate::client::{ConnectArgs, escape};
-use crate::exit::{CliError, ExitKind};
+use crate::client::ConnectArgs;
+use crate::exit::CliError;
 use crate::output::{self, OutputFormat};
 use crate::{files, zones};
+use evenkeel_client::requests::NextFiresQuery;
+use evenkeel_client::types::moment;
 
 /// The maximum number of listed fires.
 const MOST: u32 = 1_000;
@@ -113,15 +114,14 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
 
 /// Asks a node for the next fires of a job.
 fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliError> {
-    let from = next.from.as_deref().map_or_else(String::new, |from| format!("&from={}", escape(from)));
-    let path = format!("/jobs/{}/next?n={}{from}", escape(name), next.count);
-    let answer: Value = next.reach.client()?.get(&path)?;
-    let read = |e: serde_json::Error| CliError::new(ExitKind::Failed, e.to_string());
-    let moments: Vec<String> = serde_json::from_value(answer["next"].clone()).map_err(read)?;
-    // A node of an earlier version sends no notes.
-    let notes: Vec<Vec<String>> = serde_json::from_value(answer["notes"].clone()).unwrap_or_default();
-    let mut notes = notes.into_iter();
-    Ok(moments.into_iter().map(|due| ListedFire { due, notes: notes.next().unwrap_or_default() }).collect())
+    let query = NextFiresQuery { n: Some(next.count as usize), tz: None, from: next.from.clone() };
+    let answer = next.reach.client()?.next_fires(name, &query)?;
+    let mut notes = answer.notes.into_iter();
+    Ok(answer
+        .next
+        .into_iter()
+        .map(|due| ListedFire { due, notes: notes.next().unwrap_or_default() })
+        .collect())
 }
 
 /// The calendars of a file to try with the schedule.

@@ -1,19 +1,23 @@
 //! The commands `evenkeel node …`.
 
+use evenkeel_core::input::ApplyResult;
+use serde::Serialize;
 use std::time::Duration;
 
 use clap::Subcommand;
 use evenkeel::clock;
 use evenkeel_core::ids::counted;
 use evenkeel_core::time::{Millis, Mono, TimeSpan, TimeSpanError};
-use serde_json::{Value, json};
 
 use super::response::print_response;
-use crate::api_types::{BalanceReport, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat, SimulatedBalanceRow};
 use crate::upgrade::WAIT_LIMITS;
+use evenkeel_client::requests::{DrainBody, EventListQuery, NodeLoadQuery, UpgradeBody, WhatIfQuery};
+use evenkeel_client::types::{
+    BalanceReport, DoneAnswer, EventPage, NodePage, NodeRow, ObstacleRow, WhatIfRow,
+};
 
 /// The time for a new program to start, and the interval of checks for it.
 const BEGINS: Duration = Duration::from_secs(20);
@@ -125,58 +129,62 @@ fn upgrade_wait(text: &str) -> Result<TimeSpan, TimeSpanError> {
 pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
     match verb {
         NodeCommand::List { reach } => {
-            let answer: Value = reach.client()?.get("/nodes")?;
-            let rows = |key: &str| -> Result<Vec<NodeRow>, CliError> {
-                let rows = answer.get(key).cloned().unwrap_or_else(|| json!([]));
-                serde_json::from_value(rows).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))
-            };
-            let mut nodes = rows("nodes")?;
-            nodes.extend(rows("gone")?);
-            if answer["closed"] == Value::Bool(true) {
+            let page = reach.client()?.list_nodes()?;
+            let NodePage { mut nodes, gone, closed, warnings, .. } = page;
+            nodes.extend(gone);
+            if closed {
                 output::print_message("this node was closed from outside and is no member: start it again");
             }
-            output::warn(&answer);
+            output::warn(&warnings);
             output::list(reach.output, &nodes, "no node has joined yet")
         }
         NodeCommand::LeastLoaded { reach } => {
-            let least_loaded: ServiceRow = reach.client()?.get("/service")?;
+            let least_loaded = reach.client()?.least_loaded_node()?;
             output::list(reach.output, &[least_loaded], "no node is online")
         }
         NodeCommand::Load { name, since, limit, reach } => {
-            let path = format!("/nodes/{}/load?since={}&limit={limit}", escape(&name), escape(&since));
-            let answer: Value = reach.client()?.get(&path)?;
-            let points: Vec<LoadRow> = serde_json::from_value(answer["load"].clone())
-                .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-            output::list(reach.output, &points, "nothing is known of it in that time")
+            let query = NodeLoadQuery { since: Some(since), limit: Some(limit) };
+            let page = reach.client()?.show_node_load(&name, &query)?;
+            output::list(reach.output, &page.load, "nothing is known of it in that time")
         }
         NodeCommand::Balance { simulate, reach } => balance(&simulate, &reach),
         NodeCommand::Drain { name, force, wait: true, timeout, reach } => {
             drain_and_wait(&reach, &name, force, timeout.map(Duration::from))
         }
         NodeCommand::Drain { name, force, reach, .. } => {
-            switch(&reach, &name, "drain", &json!({ "force": force }), (DRAINING, DRAINING))
+            let answer = reach.client()?.drain_node(&name, &DrainBody { force })?;
+            print_switched(&reach, &name, &answer, (DRAINING, DRAINING))
         }
         NodeCommand::Undrain { name, reach } => {
             let done = ("back: it claims jobs again", "not drained: nothing was changed");
-            switch(&reach, &name, "undrain", &json!({}), done)
+            switch(&reach, &name, "undrain", done)
         }
         NodeCommand::Cordon { name, reach } => {
             let done = (
                 "cordoned: it keeps what it has and gets nothing new",
                 "cordoned already: nothing was changed",
             );
-            switch(&reach, &name, "cordon", &json!({}), done)
+            switch(&reach, &name, "cordon", done)
         }
         NodeCommand::Uncordon { name, reach } => {
             let done = ("no longer cordoned: it gets new work again", "not cordoned: nothing was changed");
-            switch(&reach, &name, "uncordon", &json!({}), done)
+            switch(&reach, &name, "uncordon", done)
         }
         NodeCommand::Upgrade { name, wait, reach } => upgrade(&reach, &name, wait),
         NodeCommand::Activate { name, reach } => {
             let done = ("online: its strikes are forgiven", "online already: nothing was changed");
-            switch(&reach, &name, "activate", &json!({}), done)
+            switch(&reach, &name, "activate", done)
         }
     }
+}
+
+/// The answer to a drain that is waited for.
+#[derive(Serialize)]
+struct DrainedAnswer {
+    #[serde(flatten)]
+    answer: DoneAnswer,
+    /// The node owns nothing any more.
+    drained: bool,
 }
 
 /// Drains a node and returns when the node reports that it owns nothing any more (S1-39).
@@ -188,39 +196,40 @@ fn drain_and_wait(
 ) -> Result<(), CliError> {
     let until = timeout.map(|span| after(clock::now().mono, span));
     let client = reach.client()?;
-    let path = format!("/nodes/{}/drain", escape(name));
-    let mut answer: Value = client.post(&path, &json!({ "force": force }))?;
-    output::warn(&answer);
+    let answer = client.drain_node(name, &DrainBody { force })?;
+    output::warn(answer.warnings.as_deref().unwrap_or_default());
     if reach.output == OutputFormat::Table {
         output::print_message(&format!("node {name} is {DRAINING}"));
     }
     let mut silent_since = None;
     loop {
         let now = clock::now().mono;
-        let row = match client.get::<Value>("/nodes") {
-            Ok(nodes) => {
+        let row = match client.list_nodes() {
+            Ok(page) => {
                 silent_since = None;
-                let rows = nodes["nodes"].as_array();
-                rows.and_then(|rows| rows.iter().find(|row| row["name"] == name)).cloned()
+                Some(page.nodes.into_iter().find(|row| row.name == name))
             }
             // The node may be slow for a moment.
-            Err(failure) if now >= after(*silent_since.get_or_insert(now), SILENCE) => return Err(failure),
-            Err(_) => Some(Value::Null),
+            Err(failure) if now >= after(*silent_since.get_or_insert(now), SILENCE) => {
+                return Err(failure.into());
+            }
+            Err(_) => None,
         };
-        let Some(row) = row else {
+        if let Some(None) = row {
             let text = format!("node {name} ended before it said that it owns nothing: see its log");
             return Err(CliError::new(ExitKind::Failed, text));
-        };
-        if row["drained"] == true {
-            answer["drained"] = true.into();
+        }
+        let row = row.flatten();
+        if row.as_ref().is_some_and(|row| row.drained) {
+            let answer = DrainedAnswer { answer, drained: true };
             return print_response(reach, &answer, &format!("node {name} is drained: it may be stopped"));
         }
-        if row["draining"] == false {
+        if row.as_ref().is_some_and(|row| !row.draining) {
             let text = format!("node {name} was undrained meanwhile: it keeps what it has");
             return Err(CliError::new(ExitKind::Conflict, text));
         }
         if until.is_some_and(|until| now >= until) {
-            let text = not_drained(name, &row);
+            let text = not_drained(name, row.as_ref());
             return Err(CliError::new(ExitKind::Unavailable, text));
         }
         std::thread::sleep(POLL_INTERVAL);
@@ -228,10 +237,10 @@ fn drain_and_wait(
 }
 
 /// Why a node is not drained yet.
-fn not_drained(name: &str, row: &Value) -> String {
-    let holds: Vec<String> = [("held", "job"), ("shards", "shard")]
+fn not_drained(name: &str, row: Option<&NodeRow>) -> String {
+    let (held, shards) = row.map_or((0, 0), |row| (row.held, row.shards));
+    let holds: Vec<String> = [(held, "job"), (shards, "shard")]
         .into_iter()
-        .map(|(key, what)| (usize::try_from(row[key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX), what))
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| counted(n, what))
         .collect();
@@ -247,30 +256,33 @@ fn after(moment: Mono, span: Duration) -> Mono {
 }
 
 /// Switches a node; says what it is now, or that it was so already.
-fn switch(
+fn switch(reach: &ConnectArgs, name: &str, verb: &str, said: (&str, &str)) -> Result<(), CliError> {
+    let answer = reach.client()?.switch_node(name, verb)?;
+    print_switched(reach, name, &answer, said)
+}
+
+fn print_switched(
     reach: &ConnectArgs,
     name: &str,
-    verb: &str,
-    body: &Value,
+    answer: &DoneAnswer,
     (done, already): (&str, &str),
 ) -> Result<(), CliError> {
-    let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
-    output::warn(&answer);
-    let said = if answer["applied"] == "unchanged" { already } else { done };
-    print_response(reach, &answer, &format!("node {name} is {said}"))
+    output::warn(answer.warnings.as_deref().unwrap_or_default());
+    let said = if answer.applied == Some(ApplyResult::Unchanged) { already } else { done };
+    print_response(reach, answer, &format!("node {name} is {said}"))
 }
 
 /// Requests an upgrade, and waits until the node reports its outcome.
 fn upgrade(reach: &ConnectArgs, name: &str, wait: TimeSpan) -> Result<(), CliError> {
     let client = reach.client()?;
-    let asked: Value = client.post(&format!("/nodes/{}/upgrade", escape(name)), &json!({ "wait": wait }))?;
-    let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
-    let path = format!("/events?node={}&since={}", escape(name), escape(&text("since")));
+    let asked = client.upgrade_node(name, &UpgradeBody { wait: Some(wait.to_string()) })?;
+    let (node, since) = (Some(name.to_owned()), Some(asked.since.clone()));
+    let query = EventListQuery { node, since, ..EventListQuery::default() };
     let patience = Duration::from(wait) + BEGINS;
     let until = clock::now().mono.0 + i64::try_from(patience.as_millis()).unwrap_or(0);
     while clock::now().mono.0 < until {
         // While the program changes, no node answers; that is no reason to give up.
-        if let Ok(EventPage { events, .. }) = client.get::<EventPage>(&path) {
+        if let Ok(EventPage { events, .. }) = client.list_events(&query) {
             if let Some(event) = events.iter().find(|event| event.kind == "not_upgraded") {
                 return Err(CliError::new(ExitKind::Conflict, event.text.clone()));
             }
@@ -278,7 +290,7 @@ fn upgrade(reach: &ConnectArgs, name: &str, wait: TimeSpan) -> Result<(), CliErr
                 return print_response(
                     reach,
                     &asked,
-                    &format!("node {name} {}: evenkeel {}", event.text, text("version")),
+                    &format!("node {name} {}: evenkeel {}", event.text, asked.version),
                 );
             }
         }
@@ -300,8 +312,8 @@ fn balance(simulate: &[String], reach: &ConnectArgs) -> Result<(), CliError> {
             }
         }
     }
-    let path = format!("/nodes/balance?kill={}&drain={}", escape(&kill.join(",")), escape(&drain.join(",")));
-    let found: BalanceReport = reach.client()?.get(&path)?;
+    let query = WhatIfQuery { kill: kill.join(","), drain: drain.join(",") };
+    let found = reach.client()?.balance_nodes(&query)?;
     if reach.output == OutputFormat::Json {
         return output::json(&found);
     }

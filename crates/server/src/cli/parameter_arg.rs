@@ -1,8 +1,9 @@
 //! Parameters of a manual run on the command line: `--param day=2026-01-31`.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use serde_json::{Map, Value};
+use evenkeel_core::job::RunParameters;
 
 use crate::exit::{CliError, ExitKind};
 
@@ -29,15 +30,15 @@ impl ParameterArg {
     ///
     /// # Errors
     /// A parameter is given twice.
-    pub(crate) fn body(all: &[Self]) -> Result<Value, CliError> {
-        let mut body = Map::new();
+    pub(crate) fn parameters(all: &[Self]) -> Result<RunParameters, CliError> {
+        let mut parameters = BTreeMap::new();
         for Self { name, value } in all {
-            if body.insert(name.clone(), value.as_str().into()).is_some() {
+            if parameters.insert(name.clone(), value.clone()).is_some() {
                 let text = format!("the parameter {name} is given twice: leave one out");
                 return Err(CliError::new(ExitKind::Usage, text));
             }
         }
-        Ok(body.into())
+        Ok(parameters.into_iter().collect())
     }
 }
 
@@ -48,12 +49,12 @@ mod tests {
     #[test]
     fn a_value_may_be_empty_or_hold_the_sign_and_a_name_is_given_once() {
         let all = ["a=", "b=x=y", "c= z"].map(|text| text.parse().expect("a parameter"));
-        let body = ParameterArg::body(&all).expect("each once");
-        assert_eq!(body, serde_json::json!({ "a": "", "b": "x=y", "c": " z" }));
+        let parameters = ParameterArg::parameters(&all).expect("each once");
+        assert_eq!(serde_json::json!(parameters), serde_json::json!({ "a": "", "b": "x=y", "c": " z" }));
         for wrong in ["a", "=x", ""] {
             wrong.parse::<ParameterArg>().expect_err(wrong);
         }
         let twice = ["a=1", "a=2"].map(|text| text.parse().expect("a parameter"));
-        assert!(ParameterArg::body(&twice).is_err());
+        assert!(ParameterArg::parameters(&twice).is_err());
     }
 }

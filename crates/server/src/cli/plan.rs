@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::api_types::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
+use super::{switch_text, values};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
 use crate::output::{self, OutputFormat};
 use crate::zones;
+use evenkeel_client::requests::PlanBody;
+use evenkeel_client::types::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
 
 /// The maximum number of jobs, and of their bytes, in one request.
 const JOBS_MAX: usize = 20_000;
@@ -38,7 +40,7 @@ pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), C
     let calendars = json!(declared.calendars);
     let mut answers: Vec<PlanAnswer> = Vec::new();
     if declared.jobs.is_empty() {
-        answers.push(client.post("/plan", &json!({ "calendars": calendars }))?);
+        answers.push(client.post_json("/plan", &with_calendars(b"{\"jobs\":[]}".to_vec(), &calendars))?);
     }
     // Each part has all calendars, since its jobs may use them.
     for body in EncodedJobs::of(&declared.jobs)?.bodies(JOBS_MAX, BYTES_MAX) {
@@ -59,11 +61,12 @@ fn with_calendars(mut body: Vec<u8>, calendars: &Value) -> Vec<u8> {
 /// # Errors
 /// No node answers, or there is no such job.
 pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Result<(), CliError> {
-    let key = match turn {
-        PlannableChange::Resumed => "resume",
-        PlannableChange::Enabled => "enable",
+    let names = vec![values::parsed("the job", name)?];
+    let body = match turn {
+        PlannableChange::Resumed => PlanBody { resume: names, ..PlanBody::default() },
+        PlannableChange::Enabled => PlanBody { enable: names, ..PlanBody::default() },
     };
-    show(reach.client()?.post("/plan", &json!({ key: [name] }))?, reach)
+    show(reach.client()?.plan_changes(&body)?, reach)
 }
 
 /// One plan of the plans of all parts of a file. A job of one part may use a calendar, so that another part has it, too.
@@ -153,8 +156,8 @@ fn lines(plan: &PlanRow, zone: &TimeZone) -> Vec<String> {
         _ => {}
     }
     lines.extend(plan.notes.iter().map(|note| format!("  {note}")));
-    lines.extend(plan.switches.iter().map(|switch| format!("  {}", switch.left())));
-    lines.extend(plan.ended.iter().map(|switch| format!("  {}", switch.ended())));
+    lines.extend(plan.switches.iter().map(|switch| format!("  {}", switch_text::left(switch))));
+    lines.extend(plan.ended.iter().map(|switch| format!("  {}", switch_text::ended(switch))));
     lines
 }
 

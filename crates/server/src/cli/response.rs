@@ -1,6 +1,6 @@
 //! Prints what a node answers.
 
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
@@ -10,7 +10,11 @@ use crate::output::{self, OutputFormat};
 ///
 /// # Errors
 /// Standard output is closed.
-pub(crate) fn print_response(reach: &ConnectArgs, answer: &Value, sentence: &str) -> Result<(), CliError> {
+pub(crate) fn print_response(
+    reach: &ConnectArgs,
+    answer: &impl Serialize,
+    sentence: &str,
+) -> Result<(), CliError> {
     match reach.output {
         OutputFormat::Json => output::json(answer),
         OutputFormat::Table => output::line(sentence),

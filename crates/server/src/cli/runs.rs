@@ -1,5 +1,7 @@
 //! The commands `evenkeel run …`.
 
+use super::values;
+use evenkeel_core::input::ApplyResult;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,16 +10,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use evenkeel::AttemptState as RunState;
 use evenkeel_core::time::TimeSpan;
-use serde_json::{Value, json};
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
 use super::values::when;
-use crate::api_types::{RunPage, RunRow, RunningRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::text_input;
+use evenkeel_client::requests::{LogQuery, RunListQuery, RunningQuery, WaitQuery};
+use evenkeel_client::types::{EndedRow, RunRow};
 
 /// The duration of one wait request; then the client repeats it, so that no proxy closes a silent connection.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -146,33 +148,26 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
         RunCommand::Show { run } => show(&run.resolve()),
         RunCommand::Logs { run, follow, attempt, tail, grep, raw, save } => {
             let run = run.resolve();
-            let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
-            let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
-            let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
-            let path = format!("/runs/{}/logs?follow={follow}{attempt}{tail}{grep}", escape(&run.run));
+            let client = run.reach.client()?;
+            let query = LogQuery { attempt, tail, follow, grep, ..LogQuery::default() };
             match save {
-                Some(file) => saved(&run.reach.client()?, &path, &file),
-                None => {
-                    let client = run.reach.client()?;
-                    output::stream(raw, |each| client.stream(&path, each))
-                }
+                Some(file) => saved(&client, (&run.run, &query), &file),
+                None => output::stream(raw, |each| client.read_run_logs(&run.run, &query, each)),
             }
         }
         RunCommand::Wait { run, timeout } => wait(&run.resolve(), timeout),
         RunCommand::Kill { run } => {
             let run = run.resolve();
-            let path = format!("/runs/{}/kill", escape(&run.run));
-            let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
+            let answer = run.reach.client()?.kill_run(&run.run)?;
             print_response(&run.reach, &answer, &format!("run {} is being ended", run.run))
         }
         RunCommand::Restart { run } => {
             let run = run.resolve();
-            let path = format!("/runs/{}/restart", escape(&run.run));
-            let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
-            output::warn(&answer);
-            let next = answer["run"].as_str().unwrap_or_default();
-            let what = match answer["applied"].as_str() {
-                Some("unchanged") => format!(
+            let answer = run.reach.client()?.restart_run(&run.run)?;
+            output::warn(&answer.warnings);
+            let next = &answer.run;
+            let what = match answer.applied {
+                ApplyResult::Unchanged => format!(
                     "run {} was restarted before, as {next}: nothing was asked for; restart {next} to run it once more",
                     run.run
                 ),
@@ -182,10 +177,9 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
         }
         RunCommand::Delete { run } => {
             let run = run.resolve();
-            let path = format!("/runs/{}/logs", escape(&run.run));
-            let answer: Value = run.reach.client()?.delete(&path)?;
-            let what = match answer["removed"].as_u64() {
-                Some(0) => format!("run {} has no output that could be deleted", run.run),
+            let answer = run.reach.client()?.delete_run_logs(&run.run)?;
+            let what = match answer.removed {
+                0 => format!("run {} has no output that could be deleted", run.run),
                 _ => format!("the output of run {} is deleted", run.run),
             };
             print_response(&run.reach, &answer, &what)
@@ -199,13 +193,13 @@ fn state(text: &str) -> Result<String, String> {
 }
 
 /// Writes a stream to a temporary file first, so that an incomplete one is not taken for complete.
-fn saved(client: &ApiClient, path: &str, file: &Path) -> Result<(), CliError> {
+fn saved(client: &ApiClient, (run, query): (&str, &LogQuery), file: &Path) -> Result<(), CliError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     let failed = |e: std::io::Error| CliError::unwritable(file.display(), e);
     let open = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&part);
     let open = open.map_err(failed)?;
-    let taken = client.stream(path, |bytes| (&open).write_all(bytes).map_err(failed));
+    let taken = client.read_run_logs(run, query, |bytes| (&open).write_all(bytes).map_err(failed));
     let whole = taken.and_then(|()| std::fs::rename(&part, file).map_err(failed));
     if whole.is_err() {
         let _ = std::fs::remove_file(&part);
@@ -216,35 +210,27 @@ fn saved(client: &ApiClient, path: &str, file: &Path) -> Result<(), CliError> {
 fn some(list: &RunListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let (mut waiting, mut runs): (Vec<RunRow>, Vec<RunRow>) = (Vec::new(), Vec::new());
-    let (mut before, mut more) = (None, 0);
+    let mut more = 0;
     let limit = list.limit as usize;
-    let state = (!list.state.is_empty()).then(|| list.state.join(","));
-    while runs.len() < limit {
-        let mut path = format!("/runs?limit={}", (limit - runs.len()).min(1000));
+    let mut query = RunListQuery {
+        job: list.job.as_deref().map(|job| values::parsed("--job", job)).transpose()?,
         // A job's name says its namespace.
-        if list.job.is_none() {
-            path.push_str(&list.within.query());
-        }
-        let filters = [
-            ("job", &list.job),
-            ("state", &state),
-            ("node", &list.node),
-            ("since", &list.since),
-            ("until", &list.until),
-            ("before", &before),
-        ];
-        for (key, value) in filters {
-            if let Some(value) = value {
-                path.push_str(&format!("&{key}={}", escape(value)));
-            }
-        }
-        let page: RunPage = client.get(&path)?;
+        namespace: list.within.filter().filter(|_| list.job.is_none()),
+        state: (!list.state.is_empty()).then(|| list.state.join(",")),
+        node: list.node.as_deref().map(|node| values::parsed("--node", node)).transpose()?,
+        since: list.since.clone(),
+        until: list.until.clone(),
+        ..RunListQuery::default()
+    };
+    while runs.len() < limit {
+        query.limit = Some(values::page_limit(limit - runs.len()));
+        let page = client.list_runs(&query)?;
         output::missing(&page.missing);
         more += page.waiting_more;
         waiting.extend(page.waiting);
         runs.extend(page.runs);
-        before = page.before;
-        if before.is_none() {
+        query.before = page.before;
+        if query.before.is_none() {
             break;
         }
     }
@@ -289,8 +275,7 @@ fn none(list: &RunListArgs) -> String {
 }
 
 fn running(within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {
-    let query = within.query().replacen('&', "?", 1);
-    let found: RunningRow = reach.client()?.get(&format!("/runs/running{query}"))?;
+    let found = reach.client()?.list_running(&RunningQuery { namespace: within.filter() })?;
     output::missing(&found.missing);
     if reach.output == OutputFormat::Json {
         return output::json(&found);
@@ -303,33 +288,29 @@ fn running(within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliE
 }
 
 fn show(run: &RunArgs) -> Result<(), CliError> {
-    let found: Value = run.reach.client()?.get(&format!("/runs/{}", escape(&run.run)))?;
+    let found = run.reach.client()?.show_run(&run.run)?;
     if run.reach.output == OutputFormat::Json {
         return output::json(&found);
     }
-    let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
-        .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-    if let Some(parameters) = found["parameters"].as_object() {
-        let pairs = parameters.iter().map(|(name, value)| format!("{name}={value}"));
+    if let Some(parameters) = &found.parameters {
+        let pairs = parameters.iter().map(|(name, value)| format!("{name}={value:?}"));
         output::line(&format!("parameters: {}", pairs.collect::<Vec<_>>().join(", ")))?;
     }
-    let details = found["details"].as_array();
-    if let Some(sent) = details.and_then(|details| details.last()?["sent"].as_str()) {
+    if let Some(sent) = found.details.last().and_then(|detail| detail.sent.as_deref()) {
         output::line(sent)?;
     }
-    let reason = found["reason"].as_str();
-    if attempts.is_empty() && found["state"] == "waiting" {
-        let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
+    let state = found.state.as_deref();
+    if found.attempts.is_empty() && state == Some("waiting") {
+        let why = found.reason.map(|why| format!(": {why}")).unwrap_or_default();
         output::line(&format!("it waits{why}"))?;
         let fix = format!("`evenkeel run kill {}` takes it back", run.run);
         return if run.run.contains(":ask-") { output::line(&fix) } else { Ok(()) };
     }
-    output::list(OutputFormat::Table, &attempts, "it has not been attempted yet")?;
-    let missing: Vec<String> = serde_json::from_value(found["missing"].clone()).unwrap_or_default();
-    output::missing(&missing);
+    output::list(OutputFormat::Table, &found.attempts, "it has not been attempted yet")?;
+    output::missing(found.missing.as_deref().unwrap_or_default());
     // A fire has a state as a whole.
-    let Some(state) = found["state"].as_str() else { return Ok(()) };
-    let reason = reason.map(|why| format!(": {why}")).unwrap_or_default();
+    let Some(state) = state else { return Ok(()) };
+    let reason = found.reason.map(|why| format!(": {why}")).unwrap_or_default();
     output::line(&format!("\nas a whole {state}{reason}"))
 }
 
@@ -338,9 +319,10 @@ fn wait(run: &RunArgs, timeout: Option<TimeSpan>) -> Result<(), CliError> {
     let mut left = timeout.map(TimeSpan::as_secs);
     loop {
         let slice = left.map_or(WAIT_SLICE_SECS, |left| left.min(WAIT_SLICE_SECS));
-        let answer: Value = client.get(&format!("/runs/{}/wait?timeout={slice}s", escape(&run.run)))?;
-        if answer["done"] == Value::Bool(true) {
-            return ended(run, &answer);
+        let query = WaitQuery { timeout: Some(TimeSpan::secs(slice)) };
+        let answer = client.wait_for_run(&run.run, &query)?;
+        if answer.done {
+            return ended(run, answer.run.as_ref());
         }
         left = left.map(|left| left.saturating_sub(slice));
         if left == Some(0) {
@@ -349,12 +331,14 @@ fn wait(run: &RunArgs, timeout: Option<TimeSpan>) -> Result<(), CliError> {
     }
 }
 
-fn ended(run: &RunArgs, answer: &Value) -> Result<(), CliError> {
-    let last = &answer["run"];
-    let state = last["state"].as_str().unwrap_or("unknown");
-    let reason =
-        last["reason"].as_str().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
-    print_response(&run.reach, last, &format!("{state}{reason}"))?;
+fn ended(run: &RunArgs, last: Option<&EndedRow>) -> Result<(), CliError> {
+    let (state, reason) = match last {
+        Some(EndedRow::Run(row)) => (row.state.as_str(), row.reason.as_deref()),
+        Some(EndedRow::Fire(row)) => (row.state.as_str(), row.reason.as_deref()),
+        None => ("unknown", None),
+    };
+    let reason = reason.filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
+    print_response(&run.reach, &last, &format!("{state}{reason}"))?;
     if state == "succeeded" {
         return Ok(());
     }

@@ -4,15 +4,15 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
-use crate::api_types::{SecretPage, SecretRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::local_time::local;
 use crate::output::{self, TableRow};
+use evenkeel_client::requests::{SecretBody, SecretListQuery};
+use evenkeel_client::types::{SecretRow, word};
 
 /// More than a secret may have, so that the node says what is wrong.
 const BYTES_MAX: u64 = 128 * 1024;
@@ -57,10 +57,6 @@ pub(crate) struct SecretArgs {
     reach: ConnectArgs,
 }
 
-fn path(name: &str) -> String {
-    format!("/secrets/{}", escape(name))
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -68,8 +64,7 @@ fn path(name: &str) -> String {
 pub(crate) fn run(verb: SecretCommand) -> Result<(), CliError> {
     match verb {
         SecretCommand::List { within, reach } => {
-            let query = within.query().replacen('&', "?", 1);
-            let page: SecretPage = reach.client()?.get(&format!("/secrets{query}"))?;
+            let page = reach.client()?.list_secrets(&SecretListQuery { namespace: within.filter() })?;
             output::list(
                 reach.output,
                 &page.secrets,
@@ -81,13 +76,12 @@ pub(crate) fn run(verb: SecretCommand) -> Result<(), CliError> {
         SecretCommand::Set { name, file, stdin, within, reach } => {
             let name = within.secret(&name);
             let value = read(file, stdin)?;
-            let answer: Value = reach.client()?.put(&path(&name), &json!({ "value": value }))?;
-            let applied = answer["applied"].as_str().unwrap_or("set");
-            print_response(&reach, &answer, &format!("secret {name} is {applied}"))
+            let answer = reach.client()?.put_secret(&name, &SecretBody { value })?;
+            print_response(&reach, &answer, &format!("secret {name} is {}", word(&answer.applied)))
         }
         SecretCommand::Delete(SecretArgs { name, within, reach }) => {
             let name = within.secret(&name);
-            let answer: Value = reach.client()?.delete(&path(&name))?;
+            let answer = reach.client()?.delete_secret(&name)?;
             print_response(&reach, &answer, &format!("secret {name} is deleted"))
         }
     }

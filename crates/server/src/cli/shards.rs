@@ -2,15 +2,14 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_core::shards::ShardSet;
-use serde_json::{Value, json};
 
 use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
-use crate::api_types::{ShardPage, ShardRangeRow, ShardRow, ShardingRow};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::local_time;
 use crate::output::{self, OutputFormat};
+use evenkeel_client::types::ShardingRow;
 
 /// What can be done with shards.
 #[derive(Debug, Subcommand)]
@@ -58,12 +57,11 @@ pub(crate) fn run(verb: ShardCommand) -> Result<(), CliError> {
 }
 
 fn list(job: &str, reach: &ConnectArgs) -> Result<(), CliError> {
-    let path = format!("/jobs/{}/shards", escape(job));
     if reach.output == OutputFormat::Json {
-        let page: ShardPage<ShardRow> = reach.client()?.get(&path)?;
+        let page = reach.client()?.list_shards(job)?;
         return output::json(&page.shards);
     }
-    let page: ShardPage<ShardRangeRow> = reach.client()?.get(&format!("{path}?fold=true"))?;
+    let page = reach.client()?.list_shard_ranges(job)?;
     output::line(&format!("job {}: {}", page.job, page.sharing.line(page.total)))?;
     notes(&page.sharing, true).into_iter().try_for_each(|note| output::line(&note))?;
     output::line(&format!("\n{}", output::table(&page.shards)))
@@ -75,8 +73,7 @@ fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> 
         return Err(CliError::invalid("no shard is named: write them as 0,2 or 0-3,7"));
     }
     let job = some.within.job(&some.job);
-    let path = format!("/jobs/{}/shards/{}/{verb}", escape(&job), escape(&shards.to_string()));
-    let answer: Value = some.reach.client()?.post(&path, &json!({}))?;
+    let answer = some.reach.client()?.switch_shards(&job, &shards, verb)?;
     print_response(&some.reach, &answer, &format!("shards {shards} of job {job} are {done}"))
 }
 

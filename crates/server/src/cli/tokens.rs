@@ -1,18 +1,20 @@
 //! The commands `evenkeel token …`.
 
+use super::values;
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
-use serde_json::{Value, json};
+use evenkeel_core::principal::Grants;
 
 use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
 use super::users::roles;
 use crate::api::hooks::HOOKS;
-use crate::api_types::{TokenPage, TokenRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
-use crate::exit::{CliError, ExitKind};
+use crate::client::{ApiClient, ConnectArgs};
+use crate::exit::CliError;
 use crate::local_time::local;
 use crate::output::{self, OutputFormat, TableRow, or_dash};
+use evenkeel_client::requests::{NewTokenBody, RotateTokenBody};
+use evenkeel_client::types::{NewToken, TokenRow};
 
 /// What can be done with API tokens.
 #[derive(Debug, Subcommand)]
@@ -78,38 +80,36 @@ pub(crate) struct TokenArgs {
 pub(crate) fn run(verb: TokenCommand) -> Result<(), CliError> {
     match verb {
         TokenCommand::List { reach } => {
-            let page: TokenPage = reach.client()?.get("/tokens")?;
+            let page = reach.client()?.list_tokens()?;
             let none = "there is no API token: create one with `evenkeel token create NAME --role ROLE`";
             output::list(reach.output, &page.tokens, none)
         }
         TokenCommand::Create(args) => {
-            let mut body = json!({
-                "name": args.name,
-                "lasts": args.lasts,
-                "owner": args.owner,
-                "description": args.description,
-            });
-            // A node of an earlier version does not know the other key.
-            match &args.trigger {
-                Some(job) => body["trigger"] = args.space.job(job).into(),
-                None => body["roles"] = json!(roles(&args.role)?.unwrap_or_default()),
-            }
+            let trigger = args.trigger.as_ref().map(|job| values::parsed("--trigger", &args.space.job(job)));
+            let roles = match trigger {
+                Some(_) => None,
+                None => Some(Grants(roles(&args.role)?.unwrap_or_default())),
+            };
+            let body = NewTokenBody {
+                name: args.name.clone(),
+                roles,
+                trigger: trigger.transpose()?,
+                lasts: Some(args.lasts.clone()),
+                owner: args.owner.clone(),
+                description: args.description.clone(),
+            };
             let client = args.reach.client()?;
-            let answer: Value = client.post("/tokens", &body)?;
-            output::warn(&answer);
+            let answer = client.create_token(&body)?;
+            output::warn(&answer.warnings);
             print_token(&args.reach, &client, &answer)
         }
         TokenCommand::Rotate { one, overlap } => {
-            let path = format!("/tokens/{}/rotate", escape(one.name.as_str()));
-            // A node of an earlier version does not know the overlap.
-            let body = overlap.map_or_else(|| json!({}), |overlap| json!({ "overlap": overlap }));
             let client = one.reach.client()?;
-            let answer: Value = client.post(&path, &body)?;
+            let answer = client.rotate_token(&one.name, &RotateTokenBody { overlap })?;
             print_token(&one.reach, &client, &answer)
         }
         TokenCommand::Delete(one) => {
-            let answer: Value =
-                one.reach.client()?.delete(&format!("/tokens/{}", escape(one.name.as_str())))?;
+            let answer = one.reach.client()?.delete_token(&one.name)?;
             print_response(&one.reach, &answer, &format!("token {} is deleted", one.name))
         }
     }
@@ -134,15 +134,14 @@ impl TableRow for TokenRow {
 }
 
 /// Prints the token alone on standard output, so that it can be redirected into a file.
-fn print_token(reach: &ConnectArgs, client: &ApiClient, answer: &Value) -> Result<(), CliError> {
+fn print_token(reach: &ConnectArgs, client: &ApiClient, answer: &NewToken) -> Result<(), CliError> {
     if reach.output == OutputFormat::Json {
         return output::json(answer);
     }
-    let broken = || CliError::new(ExitKind::Failed, "the node's answer has no token".to_owned());
-    output::line(answer["token"].as_str().ok_or_else(broken)?)?;
-    let until = answer["expires"].as_str().map_or_else(|| "for ever".to_owned(), |at| format!("until {at}"));
+    output::line(&answer.token)?;
+    let until = answer.expires.as_deref().map_or_else(|| "for ever".to_owned(), |at| format!("until {at}"));
     output::print_message(&format!("It is shown only now, and lasts {until}."));
-    if let Some(job) = answer["trigger"].as_str() {
+    if let Some(job) = &answer.trigger {
         // A socket is of this host alone.
         let base = Some(client.shown()).filter(|base| base.starts_with("http")).unwrap_or_default();
         let url = format!("{base}{HOOKS}");

@@ -2,14 +2,15 @@
 
 use clap::Args;
 use evenkeel_core::ids::counted;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
-use crate::api_types::{UnsealedJobRow, UnsealedPage};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
+use evenkeel_client::requests::AcceptJobBody;
+use evenkeel_client::types::{DoneAnswer, UnsealedJobRow, UnsealedPage};
 
 /// `evenkeel job accept`.
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub(crate) struct AcceptArgs {
 }
 
 fn found(client: &ApiClient) -> Result<UnsealedPage, CliError> {
-    client.get("/unsealed")
+    Ok(client.list_unsealed()?)
 }
 
 /// Shows what the entries say.
@@ -95,6 +96,6 @@ pub(super) fn accept(args: &AcceptArgs) -> Result<(), CliError> {
     refused.map_or(Ok(()), Err)
 }
 
-fn accept_one(client: &ApiClient, name: &str, revision: u64) -> Result<Value, CliError> {
-    client.post(&format!("/jobs/{}/accept", escape(name)), &json!({ "revision": revision }))
+fn accept_one(client: &ApiClient, name: &str, revision: u64) -> Result<DoneAnswer, CliError> {
+    Ok(client.accept_job(name, &AcceptJobBody { revision })?)
 }

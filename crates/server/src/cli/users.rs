@@ -4,15 +4,15 @@ use std::io::{IsTerminal, Read};
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
-use evenkeel_core::principal::Grant;
-use serde_json::{Map, Value, json};
+use evenkeel_core::principal::{Grant, Grants};
 
 use super::response::print_response;
-use crate::api_types::{CallerRow, UserPage, UserRow};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
 use crate::output::{self, OutputFormat, TableRow, or_dash};
+use evenkeel_client::requests::UserBody;
+use evenkeel_client::types::{UserRow, word};
 
 /// The size limit of a password on standard input.
 const PASSWORD_BYTES_MAX: u64 = 4_096;
@@ -67,10 +67,6 @@ pub(crate) struct UserSettingsArgs {
     reach: ConnectArgs,
 }
 
-fn path(name: &PrincipalName) -> String {
-    format!("/users/{}", escape(name.as_str()))
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -78,13 +74,13 @@ fn path(name: &PrincipalName) -> String {
 pub(crate) fn run(verb: UserCommand) -> Result<(), CliError> {
     match verb {
         UserCommand::List { reach } => {
-            let page: UserPage = reach.client()?.get("/users")?;
+            let page = reach.client()?.list_users()?;
             let none =
                 "there is no user: create one with `evenkeel user create NAME --role ROLE --password-stdin`";
             output::list(reach.output, &page.users, none)
         }
         UserCommand::Show(one) => {
-            let found: UserRow = one.reach.client()?.get(&path(&one.name))?;
+            let found = one.reach.client()?.show_user(&one.name)?;
             match one.reach.output {
                 OutputFormat::Json => output::json(&found),
                 OutputFormat::Table => output::list(OutputFormat::Table, &[found], ""),
@@ -92,37 +88,31 @@ pub(crate) fn run(verb: UserCommand) -> Result<(), CliError> {
         }
         UserCommand::Create(settings) => put(&settings, 0),
         UserCommand::Set(settings) => {
-            let found: UserRow = settings.reach.client()?.get(&path(&settings.name))?;
+            let found = settings.reach.client()?.show_user(&settings.name)?;
             put(&settings, found.version)
         }
         UserCommand::Logout(one) => {
-            let answer: Value =
-                one.reach.client()?.post(&format!("{}/logout", path(&one.name)), &json!({}))?;
+            let answer = one.reach.client()?.log_user_out(&one.name)?;
             print_response(&one.reach, &answer, &format!("all sessions of {} have ended", one.name))
         }
         UserCommand::Delete(one) => {
-            let answer: Value = one.reach.client()?.delete(&path(&one.name))?;
+            let answer = one.reach.client()?.delete_user(&one.name)?;
             print_response(&one.reach, &answer, &format!("user {} is deleted", one.name))
         }
     }
 }
 
 fn put(settings: &UserSettingsArgs, version: u64) -> Result<(), CliError> {
-    let mut body = Map::new();
-    body.insert("version".to_owned(), version.into());
-    if let Some(roles) = roles(&settings.role)? {
-        body.insert("roles".to_owned(), json!(roles));
-    }
-    if settings.password_stdin {
-        body.insert("password".to_owned(), password()?.into());
-    }
-    body.extend(settings.disabled.map(|disabled| ("disabled".to_owned(), disabled.into())));
-    body.extend(settings.description.as_ref().map(|text| ("description".to_owned(), text.as_str().into())));
-    let client: ApiClient = settings.reach.client()?;
-    let answer: Value = client.put(&path(&settings.name), &body)?;
-    output::warn(&answer);
-    let applied = answer["applied"].as_str().unwrap_or("stored");
-    print_response(&settings.reach, &answer, &format!("user {} is {applied}", settings.name))
+    let body = UserBody {
+        roles: roles(&settings.role)?.map(Grants),
+        password: if settings.password_stdin { Some(password()?) } else { None },
+        disabled: settings.disabled,
+        description: settings.description.clone(),
+        version: Some(version),
+    };
+    let answer = settings.reach.client()?.put_user(&settings.name, &body)?;
+    output::warn(answer.warnings.as_deref().unwrap_or_default());
+    print_response(&settings.reach, &answer, &format!("user {} is {}", settings.name, word(&answer.applied)))
 }
 
 /// The given roles; `None` if none is given.
@@ -173,7 +163,7 @@ pub(crate) struct WhoamiArgs {
 /// # Errors
 /// The request failed.
 pub(crate) fn whoami(args: &WhoamiArgs) -> Result<(), CliError> {
-    let found: CallerRow = args.reach.client()?.get("/whoami")?;
+    let found = args.reach.client()?.whoami()?;
     if args.reach.output == OutputFormat::Json {
         return output::json(&found);
     }

@@ -2,14 +2,16 @@
 
 use clap::Args;
 use evenkeel_core::input::ApplyResult;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::namespace_args::NamespaceArgs;
-use crate::api_types::{FieldChange, JobVersionDetail, JobVersionPage, JobVersionRow, RollbackAnswer};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use super::switch_text;
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
 use crate::output::{self, OutputFormat, TableRow};
+use evenkeel_client::requests::{JobVersionListQuery, JobVersionQuery, RollbackBody};
+use evenkeel_client::types::{FieldChange, JobVersionRow};
 
 /// The most versions on one page.
 const PAGE_MAX: usize = 1_000;
@@ -101,10 +103,8 @@ fn versions(client: &ApiClient, job: &str, limit: usize) -> Result<Vec<JobVersio
     let mut versions: Vec<JobVersionRow> = Vec::new();
     let mut after = None;
     while versions.len() < limit {
-        let rows = (limit - versions.len()).min(PAGE_MAX);
-        let before = after.map_or_else(String::new, |after| format!("&after={after}"));
-        let page: JobVersionPage =
-            client.get(&format!("/jobs/{}/versions?limit={rows}{before}", escape(job)))?;
+        let query = JobVersionListQuery { limit: Some((limit - versions.len()).min(PAGE_MAX)), after };
+        let page = client.list_job_versions(job, &query)?;
         if after.is_none() {
             output::missing(&page.missing);
         }
@@ -131,8 +131,7 @@ pub(super) fn diff(args: &JobDiffArgs) -> Result<(), CliError> {
             now.map(|row| row.version).ok_or_else(|| no_version(&job))?
         }
     };
-    let with = args.from.map_or_else(String::new, |from| format!("?diff={from}"));
-    let shown: JobVersionDetail = client.get(&format!("/jobs/{}/versions/{to}{with}", escape(&job)))?;
+    let shown = client.show_job_version(&job, to, &JobVersionQuery { diff: args.from })?;
     if args.reach.output == OutputFormat::Json {
         return output::json(&shown);
     }
@@ -156,8 +155,7 @@ pub(super) fn rollback(args: &JobRollbackArgs) -> Result<(), CliError> {
         Some(to) => to,
         None => before(&versions(&client, &job, PAGE_MAX)?).ok_or_else(|| no_version(&job))?,
     };
-    let body = json!({ "version": to, "dry_run": args.dry_run });
-    let answer: RollbackAnswer = client.post(&format!("/jobs/{}/rollback", escape(&job)), &body)?;
+    let answer = client.roll_back_job(&job, &RollbackBody { version: to, dry_run: args.dry_run })?;
     answer.warnings.iter().for_each(|text| output::print_message(text));
     if args.reach.output == OutputFormat::Json {
         return output::json(&answer);
@@ -169,8 +167,8 @@ pub(super) fn rollback(args: &JobRollbackArgs) -> Result<(), CliError> {
         Some(ApplyResult::Unchanged) => format!("job {job} was rolled back to version {to} meanwhile"),
         Some(_) => format!("job {job} is rolled back to version {to}:"),
     })?;
-    let left = answer.switches.iter().map(|switch| format!("  {}", switch.left()));
-    let ended = answer.ended.iter().map(|switch| format!("  {}", switch.ended()));
+    let left = answer.switches.iter().map(|switch| format!("  {}", switch_text::left(switch)));
+    let ended = answer.ended.iter().map(|switch| format!("  {}", switch_text::ended(switch)));
     lines(&answer.changes).into_iter().chain(left).chain(ended).try_for_each(|line| output::line(&line))
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::compat_cluster::{CompatCluster, CompatJobSummary};
 use super::tree::{CompatEntry, CompatTree};
-use crate::api_types::{moment, zone};
+use evenkeel_client::types::{moment, zone};
 
 pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
     let mut tree = CompatTree::whole();

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::parts::{chip, time};
-use crate::api_types::AuditRow;
+use evenkeel_client::types::AuditRow;
 
 /// The latest entries.
 pub(super) fn section(entries: &[AuditRow]) -> Markup {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::parts::time;
-use crate::api_types::CalendarRow;
+use evenkeel_client::types::CalendarRow;
 
 /// A section with the first calendars by name.
 pub(super) fn section(calendars: &[CalendarRow]) -> Markup {

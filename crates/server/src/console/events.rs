@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::parts::{chip, time};
-use crate::api_types::EventRow;
+use evenkeel_client::types::EventRow;
 
 /// The latest events.
 pub(super) fn section(events: &[EventRow]) -> Markup {

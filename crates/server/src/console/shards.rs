@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::parts::{chip, time};
-use crate::api_types::{AssignmentRow, ShardActivity, ShardPage, ShardRangeRow, ShardingRow};
+use evenkeel_client::types::{AssignmentRow, ShardActivity, ShardPage, ShardRangeRow, ShardingRow};
 
 /// The section of the chosen job; hidden if none is chosen.
 pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {

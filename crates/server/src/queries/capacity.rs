@@ -12,7 +12,7 @@ use evenkeel_core::view::{GroupId, View};
 use super::lookup::enabled;
 use super::nodes;
 use super::unschedulable::{UnschedulableJobs, obstacles};
-use crate::api_types::{BalanceReport, BalanceRow, NodeRow, ProjectedLoad};
+use evenkeel_client::types::{BalanceReport, BalanceRow, NodeRow, ProjectedLoad};
 
 /// The present distribution of jobs, and the simulated one of `what_if`.
 pub(crate) async fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
@@ -161,12 +161,12 @@ fn summed(
     what_if: &WhatIf,
     outlook: &CapacityForecast,
     obstacles: UnschedulableJobs,
-) -> crate::api_types::WhatIfRow {
+) -> evenkeel_client::types::WhatIfRow {
     let gives_up = |node: &&CapacityNode| {
         node.drained || what_if.drained.contains(&node.name) || what_if.lost.contains(&node.name)
     };
     let names = |set: &std::collections::BTreeSet<NodeName>| set.iter().map(ToString::to_string).collect();
-    crate::api_types::WhatIfRow {
+    evenkeel_client::types::WhatIfRow {
         lost: names(&what_if.lost),
         drained: names(&what_if.drained),
         moved: groups.iter().flat_map(|group| &group.nodes).filter(gives_up).map(|node| node.held).sum(),

@@ -8,7 +8,8 @@ use evenkeel_core::time::{Millis, Wall};
 
 use super::capacity::tolerated_losses;
 use super::nodes::{departures, nodes};
-use crate::api_types::{
+use crate::record_rows;
+use evenkeel_client::types::{
     ClusterHealth, HealthReason, HealthVerdict, NodeHealthRow, NodeMeasures, NodeRow, moment,
 };
 
@@ -76,7 +77,8 @@ fn row(node: &NodeRow, missed: &BTreeMap<String, u32>, reports: &NodeReports) ->
         lost_since: None,
         version: node.version.clone(),
         missed_heartbeats: missed.get(&node.name).copied().unwrap_or(0),
-        measured: report.map(|(health, times)| NodeMeasures::of(health, ahead(health.at, *times).0)),
+        measured: report
+            .map(|(health, times)| record_rows::node_measures(health, ahead(health.at, *times).0)),
     }
 }
 

@@ -20,8 +20,8 @@ use evenkeel_core::run_limit::RunLimit;
 use evenkeel_core::time::Wall;
 
 pub(crate) use super::lookup::HistoryFaults;
-use crate::api_types::{ExplanationRow, moment, zone};
 use context::{ExplainContext, KnownLimit, REPORTED_MAX, gather};
+use evenkeel_client::types::{ExplanationRow, moment, zone};
 pub(crate) use run::run;
 pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
 

@@ -4,7 +4,7 @@ use evenkeel::Handle;
 use evenkeel_core::forecast::{FireForecast, ForecastGroups, ForecastPeak, ForecastScope};
 use evenkeel_core::schedule::ForecastWindow;
 
-use crate::api_types::{ForecastAnswer, ForecastPeakRow, ForecastStep, QuietStepRow, moment};
+use evenkeel_client::types::{ForecastAnswer, ForecastPeakRow, ForecastStep, QuietStepRow, moment};
 
 /// Counts the fires of all jobs of the scope in each step of the window, and remembers in `groups` how each job counts. The node
 /// waits for a small part of the work at a time.

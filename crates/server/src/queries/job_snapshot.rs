@@ -8,7 +8,7 @@ use evenkeel_core::view::{JobView, View};
 
 use super::lookup::timed;
 use super::shards;
-use crate::api_types::moment;
+use evenkeel_client::types::moment;
 
 /// The copy of a job made during the look; everything slow is done after it.
 pub(super) struct JobSnapshot {

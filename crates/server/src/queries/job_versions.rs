@@ -6,7 +6,8 @@ use evenkeel::{Job, JobChange, JobVersion};
 use evenkeel_core::time::Wall;
 use serde_json::{Map, Value};
 
-use crate::api_types::{FieldChange, JobVersionRow};
+use crate::record_rows;
+use evenkeel_client::types::{FieldChange, JobVersionRow};
 
 /// What the registry declares of a job now.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ pub(crate) fn listed_versions(
             before.row.current |= is_current;
             continue;
         }
-        let row = JobVersionRow::of(&record, fields(listed.last(), &record, &keys), is_current);
+        let row = record_rows::job_version_row(&record, fields(listed.last(), &record, &keys), is_current);
         listed.push(ListedVersion { record, keys, row });
     }
     listed.reverse();

@@ -12,7 +12,7 @@ use evenkeel_core::view::{MemberState, View};
 
 use super::lookup::{HistoryFaults, points};
 use super::shards;
-use crate::api_types::{NodeRow, moment};
+use evenkeel_client::types::{NodeRow, moment};
 
 /// The maximum number of join events to read.
 const JOINED: u32 = 1_000;

@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 
 use super::lookup::LOOK;
 use super::{no_job, no_namespace, switches};
-use crate::api_types::{
+use crate::zones;
+use evenkeel_client::types::{
     FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire, SwitchRow, moment,
 };
-use crate::zones;
 
 /// The maximum number of changed fires shown for a job.
 const SHOWN: usize = 10;

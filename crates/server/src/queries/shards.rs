@@ -10,11 +10,11 @@ use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
 
-use crate::api_types::{
+use crate::zones;
+use evenkeel_client::types::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow, moment,
     word,
 };
-use crate::zones;
 
 /// The leader and the shard assignments of a job; `None` if it is not sharded.
 pub(super) fn sharing(view: &View, job: &JobView<'_>, spec: &Spec) -> Option<ShardingRow> {

@@ -8,7 +8,7 @@ use evenkeel_core::input::Declaration;
 use evenkeel_core::job::{JobFile, Spec, SwitchOrigin};
 use evenkeel_core::view::{JobView, View};
 
-use crate::api_types::{SwitchRow, moment};
+use evenkeel_client::types::{SwitchRow, moment};
 
 /// The switches that these declarations end, by job: each declaration changes `enabled`.
 pub(crate) fn ended(handle: &Handle, declared: &[Declaration]) -> BTreeMap<JobName, SwitchRow> {

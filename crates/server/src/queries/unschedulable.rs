@@ -5,7 +5,7 @@ use evenkeel_core::ids::{NodeName, counted};
 use evenkeel_core::view::{GroupId, JobId, View};
 
 use super::capacity::capacity_nodes;
-use crate::api_types::ObstacleRow;
+use evenkeel_client::types::ObstacleRow;
 
 /// The maximum number of named jobs; the others are counted.
 const NAMED: usize = 10;

@@ -13,8 +13,8 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
 
 use super::lookup::LOOK;
-use crate::api_types::{ApplyAnswer, ApplyRow, SwitchRow};
 use crate::{host, zones};
+use evenkeel_client::types::{ApplyAnswer, ApplyRow, SwitchRow};
 
 /// A declared job as the view has it.
 struct DeclaredJob {

@@ -71,7 +71,7 @@ fn no_text_of_a_declaration_or_of_a_server_moves_the_cursor() {
     let liar = thread::spawn(move || {
         for body in [
             serde_json::json!({ "code": "conflict", "detail": answer }),
-            serde_json::json!({ "run": answer, "asked": answer, "warnings": [answer] }),
+            serde_json::json!({ "run": answer, "asked": answer, "applied": "created", "warnings": [answer] }),
         ] {
             loop {
                 let (mut caller, _) = listener.accept().expect("a caller");

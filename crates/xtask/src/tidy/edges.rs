@@ -13,13 +13,14 @@ struct CrateEdge {
 }
 
 const OURS: &[&str] =
-    &["evenkeel-core", "evenkeel-registry", "evenkeel", "evenkeel-server", "evenkeel-sim", "xtask"];
+    &["evenkeel-core", "evenkeel-registry", "evenkeel", "evenkeel-client", "evenkeel-server", "evenkeel-sim", "xtask"];
 
 const EDGES: &[CrateEdge] = &[
     CrateEdge { folder: "core", own: &[], others: Some(&["serde", "serde_json", "jiff"]) },
     CrateEdge { folder: "registry", own: &["evenkeel-core"], others: None },
     CrateEdge { folder: "node", own: &["evenkeel-core", "evenkeel-registry"], others: None },
-    CrateEdge { folder: "server", own: &["evenkeel", "evenkeel-core"], others: None },
+    CrateEdge { folder: "client", own: &["evenkeel-core"], others: None },
+    CrateEdge { folder: "server", own: &["evenkeel", "evenkeel-client", "evenkeel-core"], others: None },
     CrateEdge { folder: "sim", own: &["evenkeel-core"], others: Some(&[]) },
     CrateEdge { folder: "xtask", own: &[], others: None },
 ];

@@ -7,10 +7,10 @@ use evenkeel::{NodeHealth, RunRecord};
 use evenkeel_core::ids::{Fire, JobName, NodeName, RunId, Shard, counted};
 use evenkeel_core::time::{Millis, Wall};
 
-use crate::api_types::{AttentionKind, AttentionRow, RunRow, moment};
 use crate::peer::{AttentionFacts, FailingFact, MissedFact, SuccessFacts};
 use crate::queries::{RunBounds, UnschedulableJob};
 use crate::zones;
+use evenkeel_client::types::{AttentionKind, AttentionRow, RunRow, moment};
 
 /// A fire that has not begun is late after this time, if its job does not say another.
 pub(super) const LATE: Millis = Millis::secs(60);

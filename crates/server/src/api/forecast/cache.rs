@@ -12,8 +12,8 @@ use evenkeel_core::time::{Millis, Mono, Wall};
 use tokio::sync::Mutex;
 
 use crate::api::error::ApiError;
-use crate::api_types::{ForecastAnswer, ForecastStep};
 use crate::queries;
+use evenkeel_client::types::{ForecastAnswer, ForecastStep};
 
 /// How long an answer is good for: what is not declared, such as which nodes are eligible, may have changed.
 const GOOD_FOR: Millis = Millis::secs(60);

@@ -1,7 +1,7 @@
 //! The verdict on the cluster, by what nodes measure.
 
 use super::*;
-use crate::api_types::{LeaseHealth, TimeSummary};
+use evenkeel_client::types::{LeaseHealth, TimeSummary};
 
 fn name(name: &str) -> NodeName {
     name.parse().expect("a name")

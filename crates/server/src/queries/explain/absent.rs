@@ -4,7 +4,7 @@ use evenkeel::{AttemptState, Handle, RunFilter, RunRecord};
 use evenkeel_core::record::NotificationRecord;
 
 use super::context::ExplainContext;
-use crate::api_types::{ExplanationRow, moment};
+use evenkeel_client::types::{ExplanationRow, moment};
 
 /// Explains past fires by the registry and this node's history.
 pub(super) async fn explain(handle: &Handle, known: &ExplainContext, explanation: &mut ExplanationRow) {

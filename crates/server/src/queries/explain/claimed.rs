@@ -5,7 +5,7 @@ use evenkeel_core::record::{Attempt, RunState};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::context::{ExplainContext, KnownLimit, WaitingRun};
-use crate::api_types::{ExplanationRow, moment};
+use evenkeel_client::types::{ExplanationRow, moment};
 
 pub(super) fn explain(
     known: &ExplainContext,

@@ -15,10 +15,10 @@ use evenkeel_core::schedule::CalendarFilter;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{DISPATCH, View};
 
-use crate::api_types::word;
 use crate::queries::capacity::capacity_nodes;
 use crate::queries::lookup::{HistoryFaults, timed};
 use crate::zones;
+use evenkeel_client::types::word;
 
 /// The facts that a node has about a job and its eligible nodes.
 pub(super) struct ExplainContext {

@@ -5,7 +5,7 @@ use evenkeel_core::record::{Attempt, Plan, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
 
 use super::context::{ExplainContext, KnownLimit, WaitingRun};
-use crate::api_types::{ExplanationRow, moment};
+use evenkeel_client::types::{ExplanationRow, moment};
 
 /// The maximum number of planned runs that are listed one by one.
 const RUNS_LISTED: usize = 10;

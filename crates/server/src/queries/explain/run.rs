@@ -7,8 +7,8 @@ use evenkeel_core::job::Placement;
 use super::context::{ExplainContext, gather};
 use super::waiting::why as why_it_waits;
 use super::{HistoryFaults, dispatched, job as explain_job};
-use crate::api_types::{ExplanationRow, moment};
 use crate::zones;
+use evenkeel_client::types::{ExplanationRow, moment};
 
 /// The lower bits of a token count claims; those above count how often the registry may have gone back in time.
 const SEQ_BITS: u32 = 48;

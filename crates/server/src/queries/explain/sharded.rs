@@ -8,7 +8,7 @@ use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
 use super::context::{ExplainContext, KnownLimit, WaitingRun, serialized};
-use crate::api_types::{ExplanationRow, moment};
+use evenkeel_client::types::{ExplanationRow, moment};
 
 pub(super) fn explain(
     known: &ExplainContext,

@@ -14,7 +14,7 @@ use evenkeel_core::time::{Millis, Wall};
 
 use super::context::{ExplainContext, REPORTED_MAX, WaitingRun, gather};
 use super::{HistoryFaults, claimed, dispatched, sharded};
-use crate::api_types::{ExplanationRow, RunRow, moment};
+use evenkeel_client::types::{ExplanationRow, RunRow, moment};
 
 /// The maximum number of jobs in one list.
 pub(crate) const JOBS_MAX: usize = 500;
