@@ -11,13 +11,27 @@ use tempfile::TempDir;
 use xtask::tidy::{self, CHECKS};
 use xtask::tree::{self, SourceTree};
 
-/// A copy of every file that is kept, in a folder of its own.
+/// Rust files in which violations are planted, or of which the rules speak; beside those that list the modules of a crate.
+const COPIED: [&str; 4] = [
+    "crates/core/src/local",
+    "crates/core/src/rule_context.rs",
+    "crates/server/src/api.rs",
+    "crates/server/src/api/shards.rs",
+];
+
+/// Parsing all Rust files takes seconds, and a wall is seen to bite in a few.
+fn is_copied(path: &str) -> bool {
+    let lists_modules = ["/lib.rs", "/main.rs"].iter().any(|name| path.ends_with(name));
+    !path.ends_with(".rs") || lists_modules || COPIED.iter().any(|start| path.starts_with(start))
+}
+
+/// A copy of the house without most of its Rust files, in a folder of its own.
 struct TreeCopy(TempDir);
 
 impl TreeCopy {
     fn copy() -> Self {
         let house = Self(TempDir::new().unwrap());
-        for path in tree::paths(&xtask::root()).unwrap() {
+        for path in tree::paths(&xtask::root()).unwrap().into_iter().filter(|path| is_copied(path)) {
             let to = house.at(&path);
             std::fs::create_dir_all(to.parent().unwrap()).unwrap();
             std::fs::copy(xtask::root().join(&path), to).unwrap();

@@ -12,8 +12,15 @@ struct CrateEdge {
     others: Option<&'static [&'static str]>,
 }
 
-const OURS: &[&str] =
-    &["evenkeel-core", "evenkeel-registry", "evenkeel", "evenkeel-client", "evenkeel-server", "evenkeel-sim", "xtask"];
+const OURS: &[&str] = &[
+    "evenkeel-core",
+    "evenkeel-registry",
+    "evenkeel",
+    "evenkeel-client",
+    "evenkeel-server",
+    "evenkeel-sim",
+    "xtask",
+];
 
 const EDGES: &[CrateEdge] = &[
     CrateEdge { folder: "core", own: &[], others: Some(&["serde", "serde_json", "jiff"]) },
