@@ -7,6 +7,7 @@ mod cluster_health;
 mod compat_cluster;
 pub(crate) mod explain;
 mod forecast;
+mod job_list;
 mod job_snapshot;
 mod job_versions;
 mod labelled;
@@ -25,13 +26,11 @@ mod warnings;
 use std::collections::BTreeSet;
 
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
-use evenkeel_core::ids::{Fire, JobName, Member, Namespace, NodeName, RequestId, RunId};
-use evenkeel_core::job::{JobSelector, Placement, RunParameters};
+use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
+use evenkeel_core::job::{Placement, RunParameters};
 use evenkeel_core::lifecycle;
 use evenkeel_core::load::Score;
 use evenkeel_core::record::{ShardRunState, TriggerRequest};
-use evenkeel_core::time::Wall;
-use evenkeel_core::view::{JobView, View};
 
 use crate::zones;
 pub(crate) use attention::{
@@ -42,13 +41,14 @@ pub(crate) use backfill::{backfill, backfill_plan};
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use cluster_health::{NodeReports, cluster_health};
 pub(crate) use compat_cluster::compat_cluster;
-use evenkeel_client::types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
+use evenkeel_client::types::{JobDetail, RunRow, ServiceRow, ShardingRow, moment};
 pub(crate) use forecast::forecast;
+pub(crate) use job_list::{JobSearch, jobs, jobs_by_next};
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 pub(crate) use job_versions::{ListedVersion, PresentVersion, differences, listed_versions};
 pub(crate) use labelled::jobs_with_labels;
-use lookup::{LOOK, planner, points};
 pub(crate) use lookup::{enabled, is_job, is_known, labels, names, schedule, timed};
+use lookup::{planner, points};
 pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_namespace, no_node, unknown_node};
 pub(crate) use nodes::{gone, living_names, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
@@ -58,96 +58,6 @@ pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, requested_shards, shards};
 pub(crate) use switches::ended as ended_switches;
 pub(crate) use warnings::apply_answer;
-
-/// Whether a job's name contains this text, in either case. Every name contains an empty text.
-fn is_in(name: &JobName, find: &str) -> bool {
-    let (name, find) = (name.as_str().as_bytes(), find.as_bytes());
-    find.is_empty() || name.windows(find.len()).any(|part| part.eq_ignore_ascii_case(find))
-}
-
-/// Which jobs a list has.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct JobSearch<'a> {
-    /// Jobs whose names contain this text, in either case.
-    pub(crate) find: &'a str,
-    /// Jobs whose labels meet these conditions.
-    pub(crate) labels: Option<&'a JobSelector>,
-    /// Jobs of this namespace; of all for none.
-    pub(crate) namespace: Option<&'a Namespace>,
-}
-
-/// A page of the jobs after this name.
-pub(crate) fn jobs(
-    handle: &Handle,
-    after: Option<&JobName>,
-    limit: usize,
-    JobSearch { find, labels, namespace }: JobSearch<'_>,
-) -> JobPage {
-    let now = zones::now();
-    let (total, elsewhere) = handle.with_node(|node| counts(node.view(), namespace));
-    // Whether other jobs match is not known without looking at them.
-    let total = Some(total).filter(|_| find.is_empty() && labels.is_none());
-    let mut jobs: Vec<JobRow> = Vec::new();
-    let mut last = after.cloned();
-    loop {
-        let looked_at =
-            if find.is_empty() && labels.is_none() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
-        let seen: Vec<_> = handle.with_node(|node| {
-            let (view, planner) = (node.view(), planner(node));
-            let found = |job: JobView<'_>| {
-                let copied = is_in(job.name(), find).then(|| job_snapshot(view, planner, job)).flatten();
-                copied.filter(|copied| labels.is_none_or(|labels| labels.fits(&copied.spec.job.labels)))
-            };
-            let named = |job: JobView<'_>| (job.name().clone(), found(job));
-            match namespace {
-                Some(namespace) => view.page_in(namespace, last.as_ref(), looked_at).map(named).collect(),
-                None => view.page(last.as_ref(), looked_at).map(named).collect(),
-            }
-        });
-        let more = seen.len() == looked_at;
-        for (name, copied) in seen {
-            // One more than requested is searched, to know whether the page is the last one.
-            if copied.is_some() && jobs.len() >= limit {
-                return JobPage { jobs, after: last.map(String::from), total, elsewhere };
-            }
-            jobs.extend(copied.map(|copied| row(copied, now)));
-            last = Some(name);
-        }
-        if !more {
-            return JobPage { jobs, after: None, total, elsewhere };
-        }
-    }
-}
-
-/// How many jobs are in this namespace, or in all, and how many are in the others.
-fn counts(view: &View, namespace: Option<&Namespace>) -> (usize, Option<usize>) {
-    match namespace {
-        Some(namespace) => (view.jobs_in(namespace), Some(view.jobs_outside(namespace))),
-        None => {
-            let one = Namespace::default();
-            (view.jobs_in(&one) + view.jobs_outside(&one), None)
-        }
-    }
-}
-
-fn row(copied: JobSnapshot, now: Wall) -> JobRow {
-    let next = next(&copied, now);
-    let job = copied.spec.job;
-    JobRow {
-        name: job.name.to_string(),
-        timezone: zone(job.timezone()),
-        placement: job.placement.kind(),
-        owner: copied.owner,
-        nodes: copied.nodes,
-        next,
-        paused: copied.spec.paused,
-        disabled: !job.enabled,
-        missing: copied.missing,
-        unschedulable: copied.unschedulable,
-        labels: job.labels.clone().into(),
-        schedule: job.rules().lines().map(str::trim).collect::<Vec<_>>().join("; "),
-    }
-}
 
 /// All details of a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {

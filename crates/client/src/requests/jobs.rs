@@ -15,13 +15,15 @@ pub struct JobListQuery {
     #[schemars(with = "Option<String>")]
     pub after: Option<JobName>,
     /// Only what contains this text.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub find: String,
     /// Only jobs whose labels meet all these conditions, as `team=billing|sales,!legacy`.
     pub label: Option<String>,
     /// Only what is in this namespace.
     #[schemars(with = "Option<String>")]
     pub namespace: Option<Namespace>,
+    /// The order: `name` (the default), or `next` for what is due soonest first, which has one page.
+    pub sort: Option<String>,
 }
 
 /// Which fires of a job are listed.

@@ -26,7 +26,7 @@ use super::precondition::WithVersion;
 use super::row_limit::row_limit;
 use super::{ApiError, App, fanout, namespaces, parameters, waiting};
 use crate::queries::JobSearch;
-use crate::text_input::ReadTarget;
+use crate::text_input::{self, ReadTarget};
 use crate::{queries, request, zones};
 use evenkeel_client::types::{
     ApplyAnswer, ClaimAnswer, ClaimReason, JobDetail, JobPage, NextFires, RunAnswer, moment,
@@ -50,7 +50,14 @@ pub(super) async fn list(
     namespaces::known(&app, page.namespace.as_ref())?;
     let labels = page.label.as_deref().map(str::parse::<JobSelector>).transpose()?;
     let search = JobSearch { find: &page.find, labels: labels.as_ref(), namespace: page.namespace.as_ref() };
-    Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search)))
+    let sort = page.sort.as_deref().map(|sort| text_input::one_of("sort", sort, &["name", "next"]));
+    match sort.transpose().map_err(ApiError::invalid)? {
+        Some("next") if page.after.is_some() => {
+            Err(ApiError::invalid("sort=next has one page: leave out after, or raise limit"))
+        }
+        Some("next") => Ok(Json(queries::jobs_by_next(&app.handle, limit, search))),
+        _ => Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search))),
+    }
 }
 
 pub(super) async fn show(

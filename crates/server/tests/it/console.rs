@@ -67,6 +67,47 @@ fn a_job_beyond_the_first_page_is_found_by_its_name() {
 }
 
 #[test]
+fn the_jobs_that_are_due_soonest_are_listed_first_and_those_without_a_fire_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let declare = |name: &str, key: &str| {
+        format!(
+            "[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\nlabels = {{ kind = \"test\" }}\n{key}"
+        )
+    };
+    let jobs = [
+        declare("a-year", "schedule = \"0 0 1 1 *\"\n"),
+        declare("by-request", ""),
+        declare("minute", "schedule = \"* * * * *\"\n"),
+        declare("off", "schedule = \"* * * * *\"\nenabled = false\n"),
+        declare("two-years", "schedule = \"at 2199-01-01T00:00:00Z\"\n"),
+    ];
+    assert!(node.fed(&["job", "apply", "-f", "-"], &jobs.concat()).status.success());
+    let list = |query: &str| -> (u16, Value) {
+        let (status, answer) =
+            node.raw(&format!("GET /api/v1/jobs?{query} HTTP/1.1\nHost: {}", node.address), b"");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        (status, serde_json::from_str(body).expect("it is JSON"))
+    };
+    let names = |query: &str| -> Vec<String> {
+        let (status, page) = list(query);
+        assert_eq!((status, &page["after"]), (200, &Value::Null), "{page}");
+        let rows = page["jobs"].as_array().expect("rows").iter();
+        rows.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names("sort=next"), ["minute", "a-year", "two-years", "by-request", "off"]);
+    assert_eq!(names("sort=next&limit=2&label=kind=test"), ["minute", "a-year"]);
+    assert_eq!(names("sort=next&find=year"), ["a-year", "two-years"]);
+    assert_eq!(names("sort=name")[0], "a-year");
+    assert_eq!(list("sort=next").1["total"], 5);
+    for (wrong, said) in [("sort=next&after=a-year", "one page"), ("sort=nxt", "did you mean \"next\"")] {
+        let (status, problem) = list(wrong);
+        assert_eq!(status, 400);
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{problem}");
+    }
+}
+
+#[test]
 fn calendars_and_how_many_jobs_name_them_are_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
