@@ -1,19 +1,24 @@
 //! The commands `evenkeel import …`.
 
+mod dry_run;
+mod from_files;
+mod input;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use evenkeel_core::job::Job;
-use serde_json::json;
 
+use self::dry_run::dry;
 use super::namespace_args::ListedNamespaceArgs;
+use super::plan;
 use crate::client::{ApiClient, ConnectArgs};
-use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabSource};
-use crate::exit::{CliError, ExitKind};
-use crate::files::EncodedJobs;
+use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabRemark, CrontabSource};
+use crate::exit::CliError;
+use crate::files::{Declarations, EncodedJobs};
+use crate::import::report::{self, ImportFate, ImportFinding};
 use crate::output::{self, OutputFormat};
-use crate::{bounded, host, kubernetes, zones};
+use crate::{bounded, host, zones};
 
 /// The size limit of a crontab, far above any real one.
 const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -24,19 +29,8 @@ pub(crate) enum ImportCommand {
     /// Import each entry of a crontab as a job; importing the same crontab again changes nothing
     Crontab(CrontabArgs),
     /// Import each CronJob of Kubernetes manifests as a job; importing the same manifests again changes nothing
-    Kubernetes(KubernetesArgs),
-}
-
-/// `import kubernetes`.
-#[derive(Debug, Args)]
-pub(crate) struct KubernetesArgs {
-    /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import kubernetes -
-    file: PathBuf,
-    /// Print the job file that would be applied, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    reach: ConnectArgs,
+    #[command(name = "k8s-cronjob", visible_alias = "kubernetes")]
+    Kubernetes(from_files::KubernetesArgs),
 }
 
 /// `import crontab`.
@@ -62,8 +56,11 @@ pub(crate) struct CrontabArgs {
     /// Print the job file that would be applied, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs that an earlier import created from entries that are no longer in the crontab
+    /// Show which jobs, keys and fires would change, and change nothing
     #[arg(long, conflicts_with = "dry_run")]
+    plan: bool,
+    /// Delete the jobs that an earlier import created from entries that are no longer in the crontab
+    #[arg(long, conflicts_with_all = ["dry_run", "plan"])]
     prune: bool,
     #[command(flatten)]
     reach: ConnectArgs,
@@ -76,21 +73,7 @@ pub(crate) struct CrontabArgs {
 pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
     match verb {
         ImportCommand::Crontab(args) => crontab(&args),
-        ImportCommand::Kubernetes(args) => kubernetes(&args),
-    }
-}
-
-fn kubernetes(args: &KubernetesArgs) -> Result<(), CliError> {
-    let shown = if args.file == Path::new("-") {
-        "standard input".to_owned()
-    } else {
-        args.file.display().to_string()
-    };
-    let import = kubernetes::read(&read(&args.file)?, &shown)?;
-    import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(remark)));
-    match args.dry_run {
-        true => dry(&import.jobs, args.reach.output),
-        false => super::apply::apply(&EncodedJobs::of(&import.jobs)?, &args.reach),
+        ImportCommand::Kubernetes(args) => args.run(),
     }
 }
 
@@ -101,9 +84,7 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
         origin.known = known(&args.reach.client()?, &origin)?;
     }
     let import = crontab::read(&text, &origin)?;
-    for remark in &import.remarks {
-        eprintln!("{}", output::plain(&remark.to_string()));
-    }
+    remarks(&import, args.reach.output);
     if import.jobs.iter().any(|job| job.work.command().is_some_and(|command| command.directory.is_empty())) {
         eprintln!(
             "note: cron starts a command in its user's home folder, a node in the folder it was started in itself; a HOME line sets it"
@@ -116,11 +97,31 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
             "the crontab holds no entry to import",
         )?;
     } else if args.dry_run {
-        return dry(&import.jobs, args.reach.output);
+        return dry(&Declarations { calendars: Vec::new(), jobs: import.jobs }, args.reach.output);
+    } else if args.plan {
+        plan::file(&Declarations { calendars: Vec::new(), jobs: import.jobs.clone() }, &args.reach)?;
     } else {
         super::apply::apply(&EncodedJobs::of(&import.jobs)?, &args.reach)?;
     }
     gone(&import, &origin, args)
+}
+
+/// Prints the remarks on lines: as rows of the report for programs.
+fn remarks(import: &CrontabImport, output: OutputFormat) {
+    let row = |remark: &CrontabRemark| {
+        let fate = match remark.text.contains("is left out") {
+            true => ImportFate::Lost,
+            false => ImportFate::Changed,
+        };
+        let (object, said) = (format!("line {}", remark.line), remark.text.clone());
+        ImportFinding { object, job: String::new(), field: String::new(), fate, said }
+    };
+    match output {
+        OutputFormat::Json => report::print(&import.remarks.iter().map(row).collect::<Vec<_>>(), output),
+        OutputFormat::Table => {
+            import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(&remark.to_string())));
+        }
+    }
 }
 
 /// The jobs that earlier imports of this crontab created, each with its schedule.
@@ -185,14 +186,4 @@ fn origin(args: &CrontabArgs) -> Result<CrontabSource, CliError> {
         users: host::users(),
         known: BTreeMap::new(),
     })
-}
-
-fn dry(jobs: &[Job], output: OutputFormat) -> Result<(), CliError> {
-    match output {
-        OutputFormat::Json => output::json(&jobs),
-        OutputFormat::Table => {
-            let text = toml::to_string(&json!({ "job": jobs }));
-            output::line(text.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?.trim_end())
-        }
-    }
 }

@@ -126,11 +126,15 @@ fn a_crontab_without_entries_says_so_and_a_manifest_of_kubernetes_is_read() {
     let yaml = "kind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: '0 3 * * 7'\n  timeZone: Europe/Berlin\n  \
                 jobTemplate: {spec: {template: {spec: {containers: [{image: busybox, command: [date]}]}}}}\n";
     std::fs::write(&manifest, yaml).expect("written");
-    let output = run(&["import", "kubernetes", &manifest.display().to_string(), "--dry-run"]);
+    let output = run(&["import", "k8s-cronjob", &manifest.display().to_string(), "--dry-run"]);
     let job = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(job.contains("name = \"nightly\"") && job.contains("timezone = \"Europe/Berlin\""), "{job}");
-    assert!(text(&output.stderr).contains("the image busybox is left out"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("lost     busybox: the command runs on the node itself"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]

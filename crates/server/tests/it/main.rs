@@ -34,6 +34,7 @@ mod hooks;
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
+mod import;
 mod job_heartbeat;
 mod job_versions;
 mod join;

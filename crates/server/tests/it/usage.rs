@@ -82,7 +82,7 @@ const VERBS: &[&str] = &[
     "whoami",
     "console",
     "import crontab CRONTAB --user --timezone UTC",
-    "import kubernetes MANIFEST",
+    "import k8s-cronjob MANIFEST",
 ];
 
 /// The verbs that are one word.
@@ -99,6 +99,21 @@ spec:
       template:
         spec: {containers: [{name: a, command: [/bin/true]}]}
 "#;
+
+/// Files of other schedulers: the word that stands for one, its name and its text.
+const IMPORTS: [(&str, &str, &str); 6] = [
+    ("TIMER", "a.timer", "[Timer]\nOnCalendar=daily\n"),
+    ("XXL_ROWS", "rows.json", r#"[{"id": 1, "glue_type": "GLUE_SHELL", "glue_source": "date"}]"#),
+    ("ELASTICJOB", "config.yaml", "{jobName: a, props: {script.command.line: /bin/true}}\n"),
+    (
+        "QUARTZ",
+        "quartz.xml",
+        "<job-scheduling-data><schedule><job><name>a</name><job-class>org.quartz.jobs.NativeJob</job-class><durability>true</durability>\
+         <job-data-map><entry><key>command</key><value>true</value></entry></job-data-map></job></schedule></job-scheduling-data>",
+    ),
+    ("WORKFLOW", "a.yml", "{on: {schedule: [{cron: '0 5 * * *'}]}, jobs: {a: {steps: [{run: date}]}}}\n"),
+    ("ANACRONTAB", "anacrontab", "1 5 a true\n"),
+];
 
 /// The error that a program reads: its code and exit code.
 fn error(stderr: &[u8]) -> (String, i64, String) {
@@ -121,6 +136,9 @@ fn every_verb_has_the_same_exit_codes_and_says_them_to_programs() {
     let calendar = file("calendar.toml", "[[calendar]]\nname = \"a\"\ndays = [\"2026-01-01\"]\n");
     let crontab = file("crontab", "0 5 * * * /bin/true\n");
     let manifest = file("cronjob.yaml", CRON_JOB);
+    let imports: std::collections::BTreeMap<&str, String> =
+        IMPORTS.iter().map(|(word, name, what)| (*word, file(name, what))).collect();
+    file("a.service", "[Service]\nExecStart=/bin/true\n");
     // No program listens on the first port.
     let nowhere = "http://127.0.0.1:1";
     let documented = std::fs::read_to_string(repository("docs/cli.md")).expect("the reference");
@@ -134,7 +152,7 @@ fn every_verb_has_the_same_exit_codes_and_says_them_to_programs() {
                 "CALENDAR" => &calendar,
                 "CRONTAB" => &crontab,
                 "MANIFEST" => &manifest,
-                word => word,
+                word => imports.get(word).map_or(word, String::as_str),
             })
             .collect();
         let name = words[..if NOUNS_ALONE.contains(&words[0]) { 1 } else { 2 }].join(" ");
@@ -184,7 +202,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
         "job apply --plan -f /nowhere",
         "calendar apply -f /nowhere",
         "import crontab /nowhere --user --timezone UTC",
-        "import kubernetes /nowhere",
+        "import k8s-cronjob /nowhere",
         "job list --cluster-key-file /nowhere",
         "serve --config /nowhere",
         "cluster doctor --config /nowhere",

@@ -1,0 +1,126 @@
+//! Imports of files of other schedulers: what their commands take, and what becomes of the jobs.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::dry_run::dry;
+use super::input::{shown, text};
+use crate::cli::{apply, calendars, plan};
+use crate::client::ConnectArgs;
+use crate::exit::{CliError, ExitKind};
+use crate::files::{Declarations, EncodedJobs};
+use crate::import::{ImportSource, Imported, kubernetes, report};
+use crate::output::{self, OutputFormat};
+use crate::zones;
+
+/// What is done with the jobs of an import.
+#[derive(Debug, Args)]
+pub(crate) struct ImportModeArgs {
+    /// Print the job file that would be applied, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Show which jobs, keys and fires would change, and change nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    plan: bool,
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// `import k8s-cronjob`.
+#[derive(Debug, Args)]
+pub(crate) struct KubernetesArgs {
+    /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import k8s-cronjob -
+    file: PathBuf,
+    /// The time zone of schedules without timeZone, which is that of the cluster's controller
+    #[arg(long, default_value = "UTC")]
+    timezone: String,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl KubernetesArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The file holds no CronJob, one of them is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let source = source(&self.file, Some(&self.timezone), "")?;
+        self.mode.finish(kubernetes::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// What an import of a file knows besides its text. The zone is that of this host if it is not given.
+fn source(file: &Path, timezone: Option<&str>, command: &str) -> Result<ImportSource, CliError> {
+    let zone = match timezone {
+        Some(name) => zones::named(name).map(|_| name.to_owned())?,
+        None => zones::of_host()?,
+    };
+    let command = crate::import::command_words(command).map_err(CliError::usage)?;
+    Ok(ImportSource {
+        shown: shown(file),
+        timezone: if ["UTC", "Etc/UTC"].contains(&zone.as_str()) { String::new() } else { zone },
+        command,
+        directory: String::new(),
+    })
+}
+
+impl ImportModeArgs {
+    /// Prints the report, and does with the jobs what was requested. Refused objects leave the others as they are, and make
+    /// the command fail at its end.
+    fn finish(&self, imported: Imported) -> Result<(), CliError> {
+        report::print(&imported.findings, self.reach.output);
+        let refused: Vec<String> =
+            imported.refused_objects().into_iter().map(|object| object.to_owned()).collect();
+        let Imported { calendars, jobs, .. } = imported;
+        let count = jobs.len();
+        if jobs.is_empty() {
+            let said = match refused.len() {
+                0 => "there is nothing to import",
+                _ => "everything is refused, as the table says; nothing was changed",
+            };
+            return Err(CliError::invalid(said));
+        }
+        let declared = Declarations { calendars, jobs };
+        let done = match (self.dry_run, self.plan) {
+            (true, _) => {
+                dry(&declared, self.reach.output)?;
+                "are in the job file"
+            }
+            (_, true) => {
+                plan::file(&declared, &self.reach)?;
+                "are in the plan"
+            }
+            _ => {
+                self.apply(&declared)?;
+                "were applied"
+            }
+        };
+        match refused.len() {
+            0 => Ok(()),
+            n => Err(CliError::new(
+                ExitKind::Failed,
+                format!("{n} refused, as the table says: {}; the {count} others {done}", named(&refused)),
+            )),
+        }
+    }
+
+    fn apply(&self, declared: &Declarations) -> Result<(), CliError> {
+        let applied = calendars::apply(&declared.calendars, &self.reach.client()?)?;
+        if self.reach.output == OutputFormat::Table {
+            let line = |answer| output::line(&calendars::applied(answer, "calendar "));
+            applied.iter().try_for_each(line)?;
+        }
+        apply::apply(&EncodedJobs::of(&declared.jobs)?, &self.reach)
+    }
+}
+
+/// The first of some names, and how many more there are.
+fn named(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let first: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

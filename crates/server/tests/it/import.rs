@@ -1,0 +1,55 @@
+//! Jobs of other schedulers are imported from their files: printed, planned and applied, with a report of what became of them.
+
+use serde_json::Value;
+
+use crate::process::{ServerProcess, repository, run, text};
+
+fn sample(name: &str) -> String {
+    repository(&format!("crates/server/src/import/samples/{name}")).display().to_string()
+}
+
+/// Each importer with a sample, and how many jobs and refusals it makes.
+const SAMPLES: [(&[&str], &str, usize, usize); 1] = [(&["k8s-cronjob"], "kubernetes.yaml", 2, 1)];
+
+#[test]
+fn each_file_is_printed_as_a_job_file_that_can_be_read_again() {
+    for (verb, file, jobs, refused) in SAMPLES {
+        let file = sample(file);
+        let words = [&["import"], verb, &[file.as_str(), "--dry-run"]].concat();
+        let words: Vec<&str> = match verb[0] {
+            "k8s-cronjob" | "github-actions" => words,
+            _ => [&words[..], &["--timezone", "Europe/Berlin"]].concat(),
+        };
+        let printed = run(&words);
+        let report = text(&printed.stderr);
+        assert!(report.starts_with("OBJECT "), "{words:?}: {report}");
+        assert_eq!(report.matches("  refused  ").count(), refused, "{words:?}: {report}");
+        assert_eq!(printed.status.code(), Some(i32::from(refused > 0)), "{words:?}: {report}");
+        let toml: toml::Table = text(&printed.stdout).parse().expect("a job file");
+        assert_eq!(toml["job"].as_array().map(Vec::len), Some(jobs), "{words:?}");
+        let programs = run(&[&words[..], &["-o", "json"]].concat());
+        let lines = text(&programs.stderr);
+        let rows: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect();
+        assert_eq!(rows.iter().filter(|row| row["fate"] == "refused").count(), refused, "{lines}");
+        assert!(serde_json::from_slice::<Value>(&programs.stdout).is_ok(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_crontab_can_be_planned_and_its_remarks_are_rows_for_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let tab = "MAILTO=me\n0 5 * * * true\n";
+    let import = ["import", "crontab", "-", "--user", "--prefix", "tab", "--timezone", "UTC", "--plan"];
+    let planned = node.fed(&import, tab);
+    assert!(planned.status.success(), "{}", text(&planned.stderr));
+    assert!(text(&planned.stdout).contains("created"), "{}", text(&planned.stdout));
+    let programs = node.fed(&[&import[..], &["-o", "json"]].concat(), tab);
+    let first = text(&programs.stderr).lines().next().unwrap_or_default().to_owned();
+    let row: Value = serde_json::from_str(&first).expect("a row");
+    assert_eq!((&row["object"], &row["fate"]), (&"line 1".into(), &"lost".into()), "{row}");
+    assert_eq!(node.json(&["job", "list"]), serde_json::json!([]));
+}
