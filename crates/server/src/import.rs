@@ -6,6 +6,7 @@ mod helpers;
 pub(crate) mod kubernetes;
 pub(crate) mod report;
 mod script;
+pub(crate) mod systemd;
 
 use std::collections::BTreeSet;
 

@@ -31,6 +31,8 @@ pub(crate) enum ImportCommand {
     /// Import each CronJob of Kubernetes manifests as a job; importing the same manifests again changes nothing
     #[command(name = "k8s-cronjob", visible_alias = "kubernetes")]
     Kubernetes(from_files::KubernetesArgs),
+    /// Import each timer of systemd with its service as a job; importing the same units again changes nothing
+    Systemd(from_files::SystemdArgs),
 }
 
 /// `import crontab`.
@@ -74,6 +76,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
     match verb {
         ImportCommand::Crontab(args) => crontab(&args),
         ImportCommand::Kubernetes(args) => args.run(),
+        ImportCommand::Systemd(args) => args.run(),
     }
 }
 

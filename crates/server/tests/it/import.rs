@@ -39,6 +39,37 @@ fn each_file_is_printed_as_a_job_file_that_can_be_read_again() {
 }
 
 #[test]
+fn timers_are_read_with_their_services_and_their_calendars_are_applied_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let units = folder.path().join("units");
+    let drop_ins = units.join("report.service.d");
+    std::fs::create_dir_all(&drop_ins).expect("a folder");
+    for (name, what) in [
+        ("report.timer", "[Timer]\nOnCalendar=Mon *-*-01..07 09:00 UTC\n"),
+        ("report.service", "[Service]\nType=oneshot\nExecStart=/bin/false\n"),
+        ("report.service.d/more.conf", "[Service]\nExecStart=\nExecStart=/bin/true %n\n"),
+        ("other.service", "[Service]\nExecStart=/bin/true\n"),
+    ] {
+        std::fs::write(units.join(name), what).expect("written");
+    }
+    let timer = units.join("report.timer").display().to_string();
+    for path in [timer, units.display().to_string()] {
+        let applied = node.cli(&["import", "systemd", &path, "--timezone", "UTC"]);
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+    }
+    let job = &node.json(&["job", "show", "report"])["job"];
+    assert_eq!(job["command"], serde_json::json!(["/bin/true", "report.service"]));
+    assert_eq!(job["require_calendars"], serde_json::json!(["systemd-mon"]));
+    let cat = std::fs::read_to_string(sample("systemd.txt")).expect("the sample");
+    let printed = node.fed(&["import", "systemd", "-", "--timezone", "UTC", "--dry-run"], &cat);
+    assert_eq!(printed.status.code(), Some(1), "{}", text(&printed.stderr));
+    assert!(text(&printed.stdout).starts_with("[[calendar]]"), "{}", text(&printed.stdout));
+    let service = node.cli(&["import", "systemd", &units.join("other.service").display().to_string()]);
+    assert_eq!(service.status.code(), Some(5), "{}", text(&service.stderr));
+}
+
+#[test]
 fn a_crontab_can_be_planned_and_its_remarks_are_rows_for_programs() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);

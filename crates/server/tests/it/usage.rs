@@ -83,6 +83,7 @@ const VERBS: &[&str] = &[
     "console",
     "import crontab CRONTAB --user --timezone UTC",
     "import k8s-cronjob MANIFEST",
+    "import systemd TIMER --timezone UTC",
 ];
 
 /// The verbs that are one word.
@@ -203,6 +204,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
         "calendar apply -f /nowhere",
         "import crontab /nowhere --user --timezone UTC",
         "import k8s-cronjob /nowhere",
+        "import systemd /nowhere --timezone UTC",
         "job list --cluster-key-file /nowhere",
         "serve --config /nowhere",
         "cluster doctor --config /nowhere",

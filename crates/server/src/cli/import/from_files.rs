@@ -1,5 +1,7 @@
 //! Imports of files of other schedulers: what their commands take, and what becomes of the jobs.
 
+mod unit_files;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +12,7 @@ use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::{ImportSource, Imported, kubernetes, report};
+use crate::import::{ImportSource, Imported, kubernetes, report, systemd};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
@@ -47,6 +49,38 @@ impl KubernetesArgs {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let source = source(&self.file, Some(&self.timezone), "")?;
         self.mode.finish(kubernetes::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// `import systemd`.
+#[derive(Debug, Args)]
+pub(crate) struct SystemdArgs {
+    /// Timers, each with its service beside it; folders of them; or - for what `systemctl cat X.timer X.service` prints
+    #[arg(required = true)]
+    units: Vec<PathBuf>,
+    /// The time zone of calendar events that name none; by default the zone of this host
+    #[arg(long)]
+    timezone: Option<String>,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl SystemdArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// A unit cannot be read, a timer is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let mut all = Imported::default();
+        for path in &self.units {
+            let source = source(path, self.timezone.as_deref(), "")?;
+            let (units, timers) = unit_files::read(path)?;
+            if timers.is_empty() {
+                return Err(CliError::invalid(format!("{}: it holds no timer", source.shown)));
+            }
+            all.extend(systemd::read(&units, &timers, &source));
+        }
+        self.mode.finish(all)
     }
 }
 
