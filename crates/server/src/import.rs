@@ -7,6 +7,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod report;
 mod script;
 pub(crate) mod systemd;
+pub(crate) mod xxl_job;
 
 use std::collections::BTreeSet;
 

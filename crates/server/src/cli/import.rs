@@ -33,6 +33,8 @@ pub(crate) enum ImportCommand {
     Kubernetes(from_files::KubernetesArgs),
     /// Import each timer of systemd with its service as a job; importing the same units again changes nothing
     Systemd(from_files::SystemdArgs),
+    /// Import each row of XXL-JOB's table xxl_job_info as a job; importing the same rows again changes nothing
+    XxlJob(from_files::XxlJobArgs),
 }
 
 /// `import crontab`.
@@ -77,6 +79,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
         ImportCommand::Crontab(args) => crontab(&args),
         ImportCommand::Kubernetes(args) => args.run(),
         ImportCommand::Systemd(args) => args.run(),
+        ImportCommand::XxlJob(args) => args.run(),
     }
 }
 

@@ -9,7 +9,10 @@ fn sample(name: &str) -> String {
 }
 
 /// Each importer with a sample, and how many jobs and refusals it makes.
-const SAMPLES: [(&[&str], &str, usize, usize); 1] = [(&["k8s-cronjob"], "kubernetes.yaml", 2, 1)];
+const SAMPLES: [(&[&str], &str, usize, usize); 2] = [
+    (&["k8s-cronjob"], "kubernetes.yaml", 2, 1),
+    (&["xxl-job", "--command", "call {class}"], "xxl_job.sql", 3, 0),
+];
 
 #[test]
 fn each_file_is_printed_as_a_job_file_that_can_be_read_again() {

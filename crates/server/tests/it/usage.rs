@@ -84,6 +84,7 @@ const VERBS: &[&str] = &[
     "import crontab CRONTAB --user --timezone UTC",
     "import k8s-cronjob MANIFEST",
     "import systemd TIMER --timezone UTC",
+    "import xxl-job XXL_ROWS --timezone UTC",
 ];
 
 /// The verbs that are one word.

@@ -12,7 +12,7 @@ use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::{ImportSource, Imported, kubernetes, report, systemd};
+use crate::import::{ImportSource, Imported, kubernetes, report, systemd, xxl_job};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
@@ -81,6 +81,45 @@ impl SystemdArgs {
             all.extend(systemd::read(&units, &timers, &source));
         }
         self.mode.finish(all)
+    }
+}
+
+/// `import xxl-job`.
+#[derive(Debug, Args)]
+pub(crate) struct XxlJobArgs {
+    /// The table xxl_job_info as mysqldump, a CSV export or JSON rows have it, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    code: CodeJobArgs,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl XxlJobArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The file holds no rows, one of them is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let source = self.code.source(&self.file)?;
+        self.mode.finish(xxl_job::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// What is said of jobs whose scheduler lives in a program.
+#[derive(Debug, Args)]
+pub(crate) struct CodeJobArgs {
+    /// The time zone of schedules that name none, which is that of the other scheduler's process; by default that of this host
+    #[arg(long)]
+    timezone: Option<String>,
+    /// The command of jobs that are code of a program, as 'java -cp app.jar {class} {job}'; without it they are refused
+    #[arg(long, value_name = "TEMPLATE", default_value = "")]
+    command: String,
+}
+
+impl CodeJobArgs {
+    fn source(&self, file: &Path) -> Result<ImportSource, CliError> {
+        source(file, self.timezone.as_deref(), &self.command)
     }
 }
 
