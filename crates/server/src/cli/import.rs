@@ -35,6 +35,9 @@ pub(crate) enum ImportCommand {
     Systemd(from_files::SystemdArgs),
     /// Import each row of XXL-JOB's table xxl_job_info as a job; importing the same rows again changes nothing
     XxlJob(from_files::XxlJobArgs),
+    /// Import each job of ElasticJob as a sharded job; importing the same file again changes nothing
+    #[command(name = "elasticjob")]
+    ElasticJob(from_files::ElasticJobArgs),
 }
 
 /// `import crontab`.
@@ -80,6 +83,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
         ImportCommand::Kubernetes(args) => args.run(),
         ImportCommand::Systemd(args) => args.run(),
         ImportCommand::XxlJob(args) => args.run(),
+        ImportCommand::ElasticJob(args) => args.run(),
     }
 }
 

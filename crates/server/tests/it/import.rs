@@ -9,9 +9,11 @@ fn sample(name: &str) -> String {
 }
 
 /// Each importer with a sample, and how many jobs and refusals it makes.
-const SAMPLES: [(&[&str], &str, usize, usize); 2] = [
+const SAMPLES: [(&[&str], &str, usize, usize); 4] = [
     (&["k8s-cronjob"], "kubernetes.yaml", 2, 1),
     (&["xxl-job", "--command", "call {class}"], "xxl_job.sql", 3, 0),
+    (&["elasticjob"], "elasticjob.xml", 2, 1),
+    (&["elasticjob", "--command", "call {class}"], "elasticjob.yaml", 4, 0),
 ];
 
 #[test]

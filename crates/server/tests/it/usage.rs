@@ -85,6 +85,7 @@ const VERBS: &[&str] = &[
     "import k8s-cronjob MANIFEST",
     "import systemd TIMER --timezone UTC",
     "import xxl-job XXL_ROWS --timezone UTC",
+    "import elasticjob ELASTICJOB --timezone UTC",
 ];
 
 /// The verbs that are one word.

@@ -12,7 +12,7 @@ use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::{ImportSource, Imported, kubernetes, report, systemd, xxl_job};
+use crate::import::{ImportSource, Imported, elasticjob, kubernetes, report, systemd, xxl_job};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
@@ -103,6 +103,28 @@ impl XxlJobArgs {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let source = self.code.source(&self.file)?;
         self.mode.finish(xxl_job::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// `import elasticjob`.
+#[derive(Debug, Args)]
+pub(crate) struct ElasticJobArgs {
+    /// Beans of Spring as XML, settings of Spring Boot as YAML, or the texts of `config` nodes in ZooKeeper, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    code: CodeJobArgs,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl ElasticJobArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The file holds no jobs, one of them is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let source = self.code.source(&self.file)?;
+        self.mode.finish(elasticjob::read(&text(&self.file)?, &source)?)
     }
 }
 
