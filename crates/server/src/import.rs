@@ -5,6 +5,7 @@ pub(crate) mod elasticjob;
 mod foreign_keys;
 mod helpers;
 pub(crate) mod kubernetes;
+pub(crate) mod quartz;
 pub(crate) mod report;
 mod script;
 pub(crate) mod systemd;

@@ -38,6 +38,8 @@ pub(crate) enum ImportCommand {
     /// Import each job of ElasticJob as a sharded job; importing the same file again changes nothing
     #[command(name = "elasticjob")]
     ElasticJob(from_files::ElasticJobArgs),
+    /// Import each trigger of Quartz with its job as a job; importing the same file again changes nothing
+    Quartz(from_files::QuartzArgs),
 }
 
 /// `import crontab`.
@@ -84,6 +86,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
         ImportCommand::Systemd(args) => args.run(),
         ImportCommand::XxlJob(args) => args.run(),
         ImportCommand::ElasticJob(args) => args.run(),
+        ImportCommand::Quartz(args) => args.run(),
     }
 }
 

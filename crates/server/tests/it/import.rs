@@ -9,11 +9,12 @@ fn sample(name: &str) -> String {
 }
 
 /// Each importer with a sample, and how many jobs and refusals it makes.
-const SAMPLES: [(&[&str], &str, usize, usize); 4] = [
+const SAMPLES: [(&[&str], &str, usize, usize); 5] = [
     (&["k8s-cronjob"], "kubernetes.yaml", 2, 1),
     (&["xxl-job", "--command", "call {class}"], "xxl_job.sql", 3, 0),
     (&["elasticjob"], "elasticjob.xml", 2, 1),
     (&["elasticjob", "--command", "call {class}"], "elasticjob.yaml", 4, 0),
+    (&["quartz", "--command", "call {class}"], "quartz.xml", 3, 1),
 ];
 
 #[test]
@@ -40,6 +41,30 @@ fn each_file_is_printed_as_a_job_file_that_can_be_read_again() {
             .collect();
         assert_eq!(rows.iter().filter(|row| row["fate"] == "refused").count(), refused, "{lines}");
         assert!(serde_json::from_slice::<Value>(&programs.stdout).is_ok(), "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_the_others_and_a_plan_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let quartz = sample("quartz.xml");
+    let import = ["import", "quartz", &quartz, "--command", "/bin/true {class}", "--timezone", "UTC"];
+    let planned = node.cli(&[&import[..], &["--plan"]].concat());
+    assert_eq!(planned.status.code(), Some(1), "{}", text(&planned.stderr));
+    let plan = text(&planned.stdout);
+    assert!(plan.contains("native  created") && plan.contains("nothing was changed"), "{plan}");
+    assert!(text(&planned.stderr).contains("the 3 others are in the plan"), "{}", text(&planned.stderr));
+    assert_eq!(node.json(&["job", "list"]), serde_json::json!([]));
+    for word in ["created", "unchanged"] {
+        let applied = node.cli(&import);
+        assert_eq!(applied.status.code(), Some(1), "what is refused is an error at the end");
+        assert!(text(&applied.stdout).ends_with(&format!("3 {word}\n")), "{}", text(&applied.stdout));
+        let said = text(&applied.stderr);
+        assert!(
+            said.contains("1 refused, as the table says: trigger t; the 3 others were applied"),
+            "{said}"
+        );
     }
 }
 

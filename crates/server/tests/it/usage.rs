@@ -86,6 +86,7 @@ const VERBS: &[&str] = &[
     "import systemd TIMER --timezone UTC",
     "import xxl-job XXL_ROWS --timezone UTC",
     "import elasticjob ELASTICJOB --timezone UTC",
+    "import quartz QUARTZ --timezone UTC",
 ];
 
 /// The verbs that are one word.
@@ -207,6 +208,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
         "import crontab /nowhere --user --timezone UTC",
         "import k8s-cronjob /nowhere",
         "import systemd /nowhere --timezone UTC",
+        "import quartz /nowhere --timezone UTC",
         "job list --cluster-key-file /nowhere",
         "serve --config /nowhere",
         "cluster doctor --config /nowhere",

@@ -12,7 +12,7 @@ use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::{ImportSource, Imported, elasticjob, kubernetes, report, systemd, xxl_job};
+use crate::import::{ImportSource, Imported, elasticjob, kubernetes, quartz, report, systemd, xxl_job};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
@@ -125,6 +125,28 @@ impl ElasticJobArgs {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let source = self.code.source(&self.file)?;
         self.mode.finish(elasticjob::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// `import quartz`.
+#[derive(Debug, Args)]
+pub(crate) struct QuartzArgs {
+    /// A file of Quartz's XML plug-in, with job-scheduling-data, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    code: CodeJobArgs,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl QuartzArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The file holds no jobs, one of them is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let source = self.code.source(&self.file)?;
+        self.mode.finish(quartz::read(&text(&self.file)?, &source)?)
     }
 }
 
