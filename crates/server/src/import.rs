@@ -3,6 +3,7 @@
 
 pub(crate) mod elasticjob;
 mod foreign_keys;
+pub(crate) mod github_actions;
 mod helpers;
 pub(crate) mod kubernetes;
 pub(crate) mod quartz;

@@ -40,6 +40,8 @@ pub(crate) enum ImportCommand {
     ElasticJob(from_files::ElasticJobArgs),
     /// Import each trigger of Quartz with its job as a job; importing the same file again changes nothing
     Quartz(from_files::QuartzArgs),
+    /// Import each job of workflows of GitHub Actions as a job; importing the same files again changes nothing
+    GithubActions(from_files::GithubActionsArgs),
 }
 
 /// `import crontab`.
@@ -87,6 +89,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
         ImportCommand::XxlJob(args) => args.run(),
         ImportCommand::ElasticJob(args) => args.run(),
         ImportCommand::Quartz(args) => args.run(),
+        ImportCommand::GithubActions(args) => args.run(),
     }
 }
 

@@ -87,6 +87,7 @@ const VERBS: &[&str] = &[
     "import xxl-job XXL_ROWS --timezone UTC",
     "import elasticjob ELASTICJOB --timezone UTC",
     "import quartz QUARTZ --timezone UTC",
+    "import github-actions WORKFLOW",
 ];
 
 /// The verbs that are one word.

@@ -12,7 +12,9 @@ use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::{ImportSource, Imported, elasticjob, kubernetes, quartz, report, systemd, xxl_job};
+use crate::import::{
+    ImportSource, Imported, elasticjob, github_actions, kubernetes, quartz, report, systemd, xxl_job,
+};
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
@@ -147,6 +149,35 @@ impl QuartzArgs {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let source = self.code.source(&self.file)?;
         self.mode.finish(quartz::read(&text(&self.file)?, &source)?)
+    }
+}
+
+/// `import github-actions`.
+#[derive(Debug, Args)]
+pub(crate) struct GithubActionsArgs {
+    /// Workflows, as .github/workflows/nightly.yml, or - for standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The folder of a checkout on the nodes, in which the steps start
+    #[arg(long, value_name = "DIR", default_value = "")]
+    directory: String,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl GithubActionsArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// A file is no workflow with a schedule, one of its jobs is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let mut all = Imported::default();
+        for file in &self.files {
+            // The schedules of GitHub are in UTC.
+            let source = ImportSource { directory: self.directory.clone(), ..source(file, Some("UTC"), "")? };
+            all.extend(github_actions::read(&text(file)?, &source)?);
+        }
+        self.mode.finish(all)
     }
 }
 
