@@ -1,6 +1,7 @@
 //! Imports the jobs of other schedulers: each object of theirs becomes a job, or is refused without the others, and a report
 //! says of each of its fields whether it was taken, changed or lost.
 
+pub(crate) mod anacron;
 pub(crate) mod elasticjob;
 mod foreign_keys;
 pub(crate) mod github_actions;

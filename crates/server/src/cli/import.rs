@@ -42,6 +42,8 @@ pub(crate) enum ImportCommand {
     Quartz(from_files::QuartzArgs),
     /// Import each job of workflows of GitHub Actions as a job; importing the same files again changes nothing
     GithubActions(from_files::GithubActionsArgs),
+    /// Import each line of an anacrontab as a job; importing the same file again changes nothing
+    Anacron(from_files::AnacronArgs),
 }
 
 /// `import crontab`.
@@ -90,6 +92,7 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
         ImportCommand::ElasticJob(args) => args.run(),
         ImportCommand::Quartz(args) => args.run(),
         ImportCommand::GithubActions(args) => args.run(),
+        ImportCommand::Anacron(args) => args.run(),
     }
 }
 

@@ -9,13 +9,14 @@ fn sample(name: &str) -> String {
 }
 
 /// Each importer with a sample, and how many jobs and refusals it makes.
-const SAMPLES: [(&[&str], &str, usize, usize); 6] = [
+const SAMPLES: [(&[&str], &str, usize, usize); 7] = [
     (&["k8s-cronjob"], "kubernetes.yaml", 2, 1),
     (&["xxl-job", "--command", "call {class}"], "xxl_job.sql", 3, 0),
     (&["elasticjob"], "elasticjob.xml", 2, 1),
     (&["elasticjob", "--command", "call {class}"], "elasticjob.yaml", 4, 0),
     (&["quartz", "--command", "call {class}"], "quartz.xml", 3, 1),
     (&["github-actions", "--directory", "/srv"], "github_actions.yml", 2, 5),
+    (&["anacron"], "anacrontab", 5, 2),
 ];
 
 #[test]

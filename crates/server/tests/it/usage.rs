@@ -88,6 +88,7 @@ const VERBS: &[&str] = &[
     "import elasticjob ELASTICJOB --timezone UTC",
     "import quartz QUARTZ --timezone UTC",
     "import github-actions WORKFLOW",
+    "import anacron ANACRONTAB --timezone UTC",
 ];
 
 /// The verbs that are one word.

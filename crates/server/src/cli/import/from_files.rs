@@ -13,7 +13,7 @@ use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
 use crate::import::{
-    ImportSource, Imported, elasticjob, github_actions, kubernetes, quartz, report, systemd, xxl_job,
+    ImportSource, Imported, anacron, elasticjob, github_actions, kubernetes, quartz, report, systemd, xxl_job,
 };
 use crate::output::{self, OutputFormat};
 use crate::zones;
@@ -178,6 +178,29 @@ impl GithubActionsArgs {
             all.extend(github_actions::read(&text(file)?, &source)?);
         }
         self.mode.finish(all)
+    }
+}
+
+/// `import anacron`.
+#[derive(Debug, Args)]
+pub(crate) struct AnacronArgs {
+    /// The anacrontab, as /etc/anacrontab, or - for standard input
+    file: PathBuf,
+    /// The time zone of the jobs; by default the zone of this host
+    #[arg(long)]
+    timezone: Option<String>,
+    #[command(flatten)]
+    mode: ImportModeArgs,
+}
+
+impl AnacronArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The file holds no entry, one of them is refused, or the jobs are.
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let source = source(&self.file, self.timezone.as_deref(), "")?;
+        self.mode.finish(anacron::read(&text(&self.file)?, &source)?)
     }
 }
 
