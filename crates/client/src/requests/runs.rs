@@ -73,8 +73,8 @@ pub struct WaitQuery {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSearchQuery {
-    /// Only lines with this text.
-    pub grep: String,
+    /// Only lines with this text; every line if left out.
+    pub grep: Option<String>,
     /// In how many of the latest attempts.
     pub runs: Option<u32>,
 }

@@ -56,6 +56,11 @@ impl SearchText {
         Ok(Self(Finder::new(text).into_owned()))
     }
 
+    /// What every line contains.
+    fn any() -> Self {
+        Self(Finder::new("").into_owned())
+    }
+
     /// Runs in time linear in the line, whatever the text is.
     fn is_in(&self, line: &[u8]) -> bool {
         self.0.find(line).is_some()
@@ -87,10 +92,10 @@ impl LineFilter {
         found
     }
 
-    /// The last line, if it contains the text: no more of it comes.
+    /// The last line, if there is one and it contains the text: no more of it comes.
     fn end(&mut self) -> Option<Vec<u8>> {
         let mut line = std::mem::take(&mut self.line);
-        if !self.text.is_in(line.strip_suffix(b"\n").unwrap_or(&line)) {
+        if line.is_empty() || !self.text.is_in(line.strip_suffix(b"\n").unwrap_or(&line)) {
             return None;
         }
         if !line.ends_with(b"\n") {
@@ -129,7 +134,7 @@ pub(super) async fn job(
     asked: Result<Query<LogSearchQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(job), Query(asked)) = (job?, asked?);
-    let text = SearchText::of(&asked.grep)?;
+    let text = asked.grep.as_deref().map_or_else(|| Ok(SearchText::any()), SearchText::of)?;
     let limit = row_limit("runs", asked.runs, (RUNS, RUNS_MAX))?;
     let filter = RunFilter { job: Some(job.clone()), limit, ..RunFilter::default() };
     let fanout::MergedPage { rows, missing, .. } = fanout::runs(&app, filter, None).await?;
@@ -248,6 +253,10 @@ mod tests {
         }
         assert_eq!(sieved(&[b"a\xff error\n"], "error"), ["a\u{fffd} error\n"]);
         assert!(sieved(&[b"", b"\n\n"], "error").is_empty());
+        let mut every = LineFilter::of(SearchText::any());
+        assert_eq!(every.take(b"a\n\nb"), [b"a\n".to_vec(), b"\n".to_vec()]);
+        assert_eq!(every.end(), Some(b"b\n".to_vec()));
+        assert_eq!(every.end(), None);
     }
 
     /// proves: I47

@@ -207,7 +207,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Show { job } => show(&job.resolve()),
         JobCommand::Logs { job, grep, runs, raw } => {
             let job = job.resolve();
-            let query = LogSearchQuery { grep, runs: Some(runs) };
+            let query = LogSearchQuery { grep: Some(grep), runs: Some(runs) };
             let client = job.reach.client()?;
             output::stream(raw, |each| client.search_job_logs(&job.name, &query, each))
         }
