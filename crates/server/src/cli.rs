@@ -7,7 +7,9 @@ mod backup;
 mod bench;
 mod calendars;
 mod cluster;
+mod completion;
 mod console;
+mod contexts;
 mod docs;
 mod doctor;
 mod events;
@@ -22,16 +24,20 @@ mod nodes;
 mod parameter_arg;
 mod plan;
 mod response;
+mod run_show;
 mod runs;
 mod secrets;
 mod serve;
 mod shards;
 mod switch_text;
 mod tokens;
+mod unknown_verb;
 mod unsealed;
 mod users;
 mod values;
 mod versions;
+mod views;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,7 +45,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use evenkeel_core::ids::Namespace;
 use serde_json::json;
 
@@ -47,10 +53,17 @@ use crate::exit::{CliError, ExitKind};
 use crate::logging;
 use crate::output::{self, OutputFormat};
 pub(crate) use events::kind as event_kind;
+use views::ViewArgs;
 
 /// Evenkeel keeps scheduled work on an even keel: every due fire starts once, on a healthy node
 #[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "evenkeel",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    infer_subcommands = true
+)]
 struct Cli {
     #[command(flatten)]
     anywhere: GlobalArgs,
@@ -70,6 +83,8 @@ struct GlobalArgs {
     output: OutputFormat,
     #[arg(short, long, global = true, hide = true, value_name = "NAMESPACE")]
     namespace: Option<Namespace>,
+    #[arg(long, global = true, hide = true, value_name = "NAME")]
+    context: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -118,6 +133,9 @@ enum CliCommand {
     Token(tokens::TokenCommand),
     /// Show who you are to the node, and your roles
     Whoami(users::WhoamiArgs),
+    /// Name clusters, so that verbs find their nodes, keys and namespaces
+    #[command(subcommand)]
+    Context(contexts::ContextCommand),
     /// Print a link that opens the console in a browser, logged in
     Console(console::ConsoleArgs),
     /// Import jobs from other schedulers
@@ -125,15 +143,28 @@ enum CliCommand {
     Import(import::ImportCommand),
     /// Measure what this machine and a registry can do, in a registry that is removed again
     Bench(bench::BenchArgs),
+    /// Print a script that completes commands, and the names of jobs and nodes, in a shell
+    Completion(completion::CompletionArgs),
     /// Print the generated references
     #[command(subcommand, hide = true)]
     Docs(docs::DocsCommand),
 }
 
+/// The words of the command line.
+fn arguments() -> Vec<OsString> {
+    std::env::args_os().collect()
+}
+
+/// The command line with everything that its verbs take.
+fn command() -> Command {
+    contexts::with_context_arg(views::with_view_args(Cli::command()))
+}
+
 /// Parses the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
-    let cli = match parsed() {
-        Ok(cli) => cli,
+    completion::answer_if_asked(|| completion::with_names(command()));
+    let (cli, view) = match parsed() {
+        Ok(parsed) => parsed,
         Err(code) => return code,
     };
     for (flag, fix) in exposed(std::env::args_os()) {
@@ -142,7 +173,22 @@ pub(crate) fn run() -> ExitCode {
              the URL and {fix}"
         ));
     }
-    let done = match cli.verb {
+    let done = match view.watch() {
+        None => run_verb(cli.verb),
+        Some(every) => watch::watch(every, || {
+            // The command line was parsed before; a verb takes what was parsed.
+            let cli = parse_words(arguments().into_iter());
+            cli.map_err(|e| CliError::usage(e.to_string())).and_then(|(cli, _)| run_verb(cli.verb))
+        }),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report_error(&failure),
+    }
+}
+
+fn run_verb(verb: CliCommand) -> Result<(), CliError> {
+    match verb {
         CliCommand::Dev(args) => serve::dev(&args),
         CliCommand::Serve(args) => serve::serve(*args),
         CliCommand::Job(verb) => jobs::run(verb),
@@ -159,28 +205,41 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::User(verb) => users::run(verb),
         CliCommand::Token(verb) => tokens::run(verb),
         CliCommand::Whoami(args) => users::whoami(&args),
+        CliCommand::Context(verb) => contexts::run(verb),
         CliCommand::Console(args) => console::run(&args),
         CliCommand::Import(verb) => import::run(verb),
         CliCommand::Bench(args) => bench::run(&args),
-        CliCommand::Docs(verb) => docs::run(&verb, Cli::command()),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report_error(&failure),
+        CliCommand::Completion(args) => completion::print(&args),
+        CliCommand::Docs(verb) => docs::run(&verb, command()),
     }
 }
 
-/// Parses the command line. Prints its errors, and help.
-fn parsed() -> Result<Cli, ExitCode> {
-    let matches = Cli::command().try_get_matches();
+/// The command line with the defaults of the context of the given verb, if there is a context.
+fn in_context(matches: &ArgMatches) -> Result<Option<Command>, clap::Error> {
+    let (words, verb) = leaf(matches);
+    contexts::applied(command, &words, verb)
+        .map_err(|failure| command().error(ErrorKind::InvalidValue, failure.message))
+}
+
+/// The verb of these words, and how its answer is shown.
+fn parse_words(words: impl Iterator<Item = OsString> + Clone) -> Result<(Cli, ViewArgs), clap::Error> {
+    let matches = command().try_get_matches_from(words.clone());
     // Errors of the command line, too, are printed in the format that it requests.
-    output::choose(matches.as_ref().map_or_else(|_| wanted(std::env::args_os()), output_of));
-    let cli = matches.and_then(|matches| {
-        misplaced(&matches)?;
-        Cli::from_arg_matches(&matches)
-    });
-    cli.map_err(|error| {
-        if !error.use_stderr() || output::chosen() == OutputFormat::Table {
+    output::choose(matches.as_ref().map_or_else(|_| wanted(words.clone()), output_of));
+    let matches = matches.map_err(|error| unknown_verb::explained(error, &command(), words.clone()))?;
+    misplaced(&matches)?;
+    let matches = match in_context(&matches)? {
+        Some(command) => command.try_get_matches_from(words)?,
+        None => matches,
+    };
+    let view = ViewArgs::of(leaf(&matches).1)?;
+    Ok((Cli::from_arg_matches(&matches)?, view))
+}
+
+/// Parses the command line. Prints its errors, and help.
+fn parsed() -> Result<(Cli, ViewArgs), ExitCode> {
+    parse_words(arguments().into_iter()).map_err(|error| {
+        if !error.use_stderr() || !output::chosen().has_json_errors() {
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(ExitKind::Usage as u8));
         }
@@ -208,15 +267,17 @@ fn leaf(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
 /// Refuses a flag that the verb does not read, although global flags may stand before every verb.
 fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
     let (words, verb) = leaf(matches);
-    let mut root = Cli::command();
+    let mut root = command();
     let mut command = &root;
     for word in &words {
         command = command.find_subcommand(word).unwrap_or(command);
     }
     let given = |id: &&str| matches!(verb.value_source(id), Some(ValueSource::CommandLine));
     let reads = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
-    let Some(id) =
-        ["server", "cluster_key_file", "output", "namespace"].into_iter().filter(given).find(|id| !reads(id))
+    let Some(id) = ["server", "cluster_key_file", "output", "namespace", "context"]
+        .into_iter()
+        .filter(given)
+        .find(|id| !reads(id))
     else {
         return Ok(());
     };
@@ -227,10 +288,12 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
 /// The output format that a command line requests which clap could not parse.
 fn wanted(args: impl Iterator<Item = OsString>) -> OutputFormat {
     let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let apart =
-        args.windows(2).any(|pair| ["-o", "--output"].contains(&pair[0].as_str()) && pair[1] == "json");
-    let joined = args.iter().any(|arg| ["-ojson", "-o=json", "--output=json"].contains(&arg.as_str()));
-    if apart || joined { OutputFormat::Json } else { OutputFormat::Table }
+    let apart = args.windows(2).filter(|pair| ["-o", "--output"].contains(&pair[0].as_str()));
+    let apart = apart.map(|pair| pair[1].as_str());
+    let joined = args
+        .iter()
+        .filter_map(|arg| ["--output=", "-o=", "-o"].iter().find_map(|flag| arg.strip_prefix(flag)));
+    apart.chain(joined).find_map(|word| OutputFormat::from_str(word, false).ok()).unwrap_or_default()
 }
 
 /// The flags whose URLs have a password in them, and the alternative of each.
@@ -258,7 +321,7 @@ fn report_error(failure: &CliError) -> ExitCode {
     if logging::is_json() {
         let (code, exit) = (failure.exit.name(), failure.exit as u8);
         tracing::error!(code, exit, "{failure}");
-    } else if !failure.message.is_empty() && output::chosen() == OutputFormat::Json {
+    } else if !failure.message.is_empty() && output::chosen().has_json_errors() {
         let (code, exit) = (failure.exit.name(), failure.exit as u8);
         eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
     } else if !failure.message.is_empty() {

@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod compat;
 mod console;
+mod contexts;
 mod crontab;
 mod escaping;
 #[cfg(test)]

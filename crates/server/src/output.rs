@@ -1,67 +1,39 @@
 //! Prints tables for people and JSON for programs.
 
-use std::io::Write;
-use std::sync::OnceLock;
+mod format;
+mod sink;
+mod tables;
+mod values;
 
-use clap::ValueEnum;
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
-use evenkeel_core::ids::is_unseen;
 use evenkeel_core::job::Placement;
 use serde::Serialize;
 
-use crate::escaping::{self, ControlEscaper, visible};
-use crate::exit::{CliError, ExitKind};
-use crate::local_time::local;
+use crate::escaping::ControlEscaper;
+use crate::exit::CliError;
+use crate::local_time::{self, cell as local, local as local_moment};
 use evenkeel_client::types::{
     AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, LayoutRow,
     LeaderUnknown, LoadRow, NamespaceRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow,
     ShardRangeRow, word,
 };
-
-/// How a verb prints its answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// For people.
-    #[default]
-    Table,
-    /// For programs: stable fields, times as RFC 3339 in UTC.
-    Json,
-}
-
-/// The output format of this process, also for messages beside an answer and for errors.
-static CHOSEN: OnceLock<OutputFormat> = OnceLock::new();
-
-/// Sets the output format of this process; only the first call has an effect.
-pub(crate) fn choose(output: OutputFormat) {
-    let _ = CHOSEN.set(output);
-}
-
-/// The output format of this process.
-#[must_use]
-pub(crate) fn chosen() -> OutputFormat {
-    CHOSEN.get().copied().unwrap_or_default()
-}
+pub(crate) use format::{OutputFormat, choose, chosen};
+pub(crate) use sink::{CapturedOutput, bytes, capture, line, plain};
+use tables::TableStyle;
+pub(crate) use tables::{TableRow, choose_columns, table};
+pub(crate) use values::{changed, value};
 
 /// Prints a message beside the answer.
 pub(crate) fn print_message(text: &str) {
-    match chosen() {
-        OutputFormat::Json => eprintln!("{}", serde_json::json!({ "warning": text })),
-        OutputFormat::Table => eprintln!("evenkeel: {}", plain(text)),
+    match chosen().has_json_errors() {
+        true => sink::message(&serde_json::json!({ "warning": text }).to_string()),
+        false => sink::message(&format!("evenkeel: {}", plain(text))),
     }
-}
-
-/// A row of a table.
-pub(crate) trait TableRow: Serialize {
-    /// The heads of the columns.
-    const HEADS: &'static [&'static str];
-    /// The cells, in the order of the heads.
-    fn cells(&self) -> Vec<String>;
 }
 
 impl TableRow for JobRow {
     const HEADS: &'static [&'static str] =
         &["name", "schedule", "timezone", "placement", "owner", "next", "paused"];
+    const WIDE_HEADS: &'static [&'static str] = &["nodes", "labels"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
@@ -77,6 +49,11 @@ impl TableRow for JobRow {
             },
             yes(self.paused),
         ]
+    }
+    fn wide_cells(&self) -> Vec<String> {
+        let labels = self.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        vec![self.nodes.to_string(), or_dash(Some(&labels))]
     }
 }
 
@@ -113,6 +90,7 @@ impl TableRow for NamespaceRow {
 impl TableRow for RunRow {
     const HEADS: &'static [&'static str] =
         &["run", "node", "attempt", "state", "due", "started", "ended", "reason"];
+    const WIDE_HEADS: &'static [&'static str] = &["job", "shard", "took"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.run.clone(),
@@ -126,6 +104,10 @@ impl TableRow for RunRow {
             local(self.ended.as_deref()),
             or_dash(self.reason.as_deref()),
         ]
+    }
+    fn wide_cells(&self) -> Vec<String> {
+        let took = local_time::between(self.started.as_deref(), self.ended.as_deref());
+        vec![self.job.clone(), self.shard.to_string(), or_dash(took.as_deref())]
     }
 }
 
@@ -142,7 +124,7 @@ impl TableRow for SettingsRow {
                 None => or_dash(self.leader.as_deref()),
                 Some(LeaderUnknown { last, since }) => format!(
                     "unknown since {}, last known {}",
-                    local(since.as_deref()),
+                    local_moment(since.as_deref()),
                     or_dash(last.as_deref())
                 ),
             },
@@ -184,7 +166,7 @@ impl TableRow for NodeRow {
     ];
     fn cells(&self) -> Vec<String> {
         if let Some(since) = &self.gone_since {
-            let since = format!("gone since {}", local(Some(since)));
+            let since = format!("gone since {}", local_moment(Some(since)));
             let mut cells = vec![self.name.clone(), since];
             cells.resize(Self::HEADS.len() - 1, "-".to_owned());
             cells.push(or_dash(self.left.as_deref()));
@@ -249,13 +231,18 @@ impl TableRow for SimulatedBalanceRow<'_> {
 
 impl TableRow for EventRow {
     const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
+    const WIDE_HEADS: &'static [&'static str] = &["job"];
     fn cells(&self) -> Vec<String> {
         vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
+    }
+    fn wide_cells(&self) -> Vec<String> {
+        vec![or_dash(self.job.as_deref())]
     }
 }
 
 impl TableRow for AuditRow {
     const HEADS: &'static [&'static str] = &["at", "who", "asked for", "outcome", "what", "node"];
+    const WIDE_HEADS: &'static [&'static str] = &["from", "before", "after", "id"];
     fn cells(&self) -> Vec<String> {
         vec![
             local(Some(&self.at)),
@@ -265,6 +252,10 @@ impl TableRow for AuditRow {
             self.change_text(),
             self.node.clone(),
         ]
+    }
+    fn wide_cells(&self) -> Vec<String> {
+        let version = |version: Option<u64>| version.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        vec![self.from.clone(), version(self.before), version(self.after), self.id.clone()]
     }
 }
 
@@ -348,49 +339,20 @@ pub(crate) fn missing(nodes: &[String]) {
 /// Prints a list.
 ///
 /// # Errors
-/// Standard output is closed.
+/// `--columns` names an unknown column, or standard output is closed.
 pub(crate) fn list<R: TableRow>(output: OutputFormat, rows: &[R], empty: &str) -> Result<(), CliError> {
-    match output {
-        OutputFormat::Json => json(&rows),
-        OutputFormat::Table if rows.is_empty() => line(empty),
-        OutputFormat::Table => line(&table(rows)),
+    if output == OutputFormat::Name {
+        return rows.iter().try_for_each(|row| line(&row.row_name()));
     }
-}
-
-/// A list for people.
-#[must_use]
-pub(crate) fn table<R: TableRow>(rows: &[R]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
-    for row in rows {
-        table.add_row(row.cells().iter().map(|cell| plain(cell)));
+    if !output.is_text() {
+        return value(output, &rows);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    let text = tables::styled(rows, TableStyle::of_process(output == OutputFormat::Wide))?;
+    if rows.is_empty() {
+        return line(empty);
     }
-    let text = table.to_string();
-    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
-    lines.join("\n")
-}
-
-/// Prints a value as JSON.
-///
-/// # Errors
-/// Standard output is closed.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
-    let text =
-        serde_json::to_string_pretty(value).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-    line(&escaping::json(&text))
-}
-
-/// Prints one or more lines; characters that a terminal obeys or hides are escaped.
-///
-/// # Errors
-/// Standard output is closed.
-pub(crate) fn line(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    written(writeln!(out, "{}", visible(text)).and_then(|()| out.flush()))
+    // Its cells are escaped already, and colours are not to be.
+    bytes(format!("{text}\n").as_bytes())
 }
 
 /// Prints a stream piece by piece, escaped for the terminal; unchanged if `raw`.
@@ -410,29 +372,6 @@ pub(crate) fn stream(
     come
 }
 
-/// Prints bytes as they are.
-///
-/// # Errors
-/// Standard output is closed.
-pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
-}
-
-fn written(result: std::io::Result<()>) -> Result<(), CliError> {
-    result.map_err(|e| match e.kind() {
-        // The reader has seen enough, as `head` has: that is no error to print.
-        std::io::ErrorKind::BrokenPipe => CliError::new(ExitKind::Failed, ""),
-        _ => CliError::new(ExitKind::Failed, format!("cannot write to standard output: {e}")),
-    })
-}
-
-/// A name or reason may come from anywhere: its characters that a terminal hides or obeys are escaped.
-#[must_use]
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
-}
-
 pub(crate) fn or_dash(text: Option<&str>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
 }
@@ -443,25 +382,4 @@ fn score(score: Option<f64>) -> String {
 
 fn yes(is: bool) -> String {
     if is { "yes" } else { "-" }.to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::local_time::in_zone;
-    use jiff::tz::TimeZone;
-
-    #[test]
-    fn moments_are_shown_in_the_readers_zone_and_nonsense_as_it_is() {
-        let zone = TimeZone::fixed(jiff::tz::offset(2));
-        assert_eq!(in_zone(Some("2026-03-01T22:30:00.250Z"), &zone), "2026-03-02 00:30:00");
-        assert_eq!(in_zone(Some("soon"), &zone), "soon");
-        assert_eq!(in_zone(None, &zone), "-");
-    }
-
-    #[test]
-    fn no_escape_sequence_reaches_a_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\nc"), "a [31mb c");
-        assert_eq!(plain("job \u{202e}x\u{200b}y"), "job  x y", "nor what turns or hides the rest");
-    }
 }

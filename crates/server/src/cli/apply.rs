@@ -9,7 +9,7 @@ use super::switch_text;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::files::EncodedJobs;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::types::SwitchRow;
 
 /// The maximum number of jobs, and of their bytes, in one request: the node writes an entry of its audit log for each, and
@@ -57,14 +57,14 @@ fn rows_of(answer: Value) -> Vec<SwitchRow> {
 pub(super) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliError> {
     let client = reach.client()?;
     let bodies = jobs.bodies(JOBS_MAX, BYTES_MAX);
-    if reach.output == OutputFormat::Json {
+    if !reach.output.is_text() {
         let mut answers: Vec<Value> = Vec::new();
         for body in bodies {
             let answer: BatchAnswer<Value> = client.post_json("/jobs/apply", &body)?;
             answers.extend(answer.jobs);
             answer.warnings.iter().for_each(|text| output::print_message(text));
         }
-        return output::json(&answers);
+        return output::changed(reach.output, &answers);
     }
     let (mut rows, mut switches, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
     for body in bodies {

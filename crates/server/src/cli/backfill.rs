@@ -9,7 +9,7 @@ use super::parameter_arg::ParameterArg;
 use super::response::print_response;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output::{self};
+use crate::output;
 use crate::{local_time, request};
 use evenkeel_client::requests::BackfillBody;
 use evenkeel_client::types::BackfillAnswer;

@@ -148,18 +148,21 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), CliError> {
     }
     let header = &backup.header;
     let tally = backup.tally();
-    if args.which.output == OutputFormat::Json && to_file {
-        return output::json(&BackupSummary {
-            done: "backup",
-            already: false,
-            registry: &header.registry,
-            file: Some(&args.file),
-            cluster: Some(&header.cluster),
-            taken: Some(header.taken.to_string()),
-            generation: header.generation,
-            carried: &tally,
-            history: None,
-        });
+    if !args.which.output.is_text() && to_file {
+        return output::changed(
+            args.which.output,
+            &BackupSummary {
+                done: "backup",
+                already: false,
+                registry: &header.registry,
+                file: Some(&args.file),
+                cluster: Some(&header.cluster),
+                taken: Some(header.taken.to_string()),
+                generation: header.generation,
+                carried: &tally,
+                history: None,
+            },
+        );
     }
     let mut said = format!(
         "cluster {} in {} is backed up, generation {}\n{}",
@@ -197,18 +200,21 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     }
     let restored = wait(backup::restore(&url, &backup))?;
     let (registry, header) = (backup::shown(&url), &backup.header);
-    if args.which.output == OutputFormat::Json {
-        return output::json(&BackupSummary {
-            done: "restore",
-            already: restored.already,
-            registry: &registry,
-            file: Some(&args.file),
-            cluster: Some(&header.cluster),
-            taken: Some(header.taken.to_string()),
-            generation: restored.generation,
-            carried: &restored.tally,
-            history: None,
-        });
+    if !args.which.output.is_text() {
+        return output::changed(
+            args.which.output,
+            &BackupSummary {
+                done: "restore",
+                already: restored.already,
+                registry: &registry,
+                file: Some(&args.file),
+                cluster: Some(&header.cluster),
+                taken: Some(header.taken.to_string()),
+                generation: restored.generation,
+                carried: &restored.tally,
+                history: None,
+            },
+        );
     }
     if restored.already {
         return output::line(&format!(
@@ -239,18 +245,21 @@ pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
     let patience = TimeSpan::parse("--wait", &args.wait, SpanLimits::ANY);
     let patience = patience.map_err(|e| CliError::usage(e.to_string()))?;
     let moved = wait(backup::migrate(&url, &args.to, patience.into()))?;
-    if args.which.output == OutputFormat::Json {
-        return output::json(&BackupSummary {
-            done: "move",
-            already: moved.already,
-            registry: &moved.to,
-            file: None,
-            cluster: None,
-            taken: None,
-            generation: moved.generation,
-            carried: &moved.tally,
-            history: Some(describe_history(&moved.past)),
-        });
+    if !args.which.output.is_text() {
+        return output::changed(
+            args.which.output,
+            &BackupSummary {
+                done: "move",
+                already: moved.already,
+                registry: &moved.to,
+                file: None,
+                cluster: None,
+                taken: None,
+                generation: moved.generation,
+                carried: &moved.tally,
+                history: Some(describe_history(&moved.past)),
+            },
+        );
     }
     let (from, to) = (&moved.from, &moved.to);
     if moved.already {

@@ -146,9 +146,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CliError> {
         }
     };
     let registry = place.registry.as_ref().or(args.registry.as_ref());
-    bench::run(registry.map(String::as_str), measure, |report| match place.output {
-        OutputFormat::Json => output::json(report),
-        OutputFormat::Table => output::line(&report.text()),
+    bench::run(registry.map(String::as_str), measure, |report| match place.output.is_text() {
+        true => output::line(&report.text()),
+        false => output::value(place.output, report),
     })
 }
 

@@ -12,7 +12,7 @@ use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::files;
 use crate::local_time;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::requests::CalendarListQuery;
 use evenkeel_client::types::{DeclaredAnswer, word};
 
@@ -69,11 +69,9 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
         CalendarCommand::Apply { file, within, reach } => {
             let calendars = files::calendars(&file, within.get())?;
             let answers = apply(&calendars, &reach.client()?)?;
-            match reach.output {
-                OutputFormat::Json => output::json(&answers),
-                OutputFormat::Table => {
-                    answers.iter().try_for_each(|answer| output::line(&applied(answer, "")))
-                }
+            match reach.output.is_text() {
+                false => output::changed(reach.output, &answers),
+                true => answers.iter().try_for_each(|answer| output::line(&applied(answer, ""))),
             }
         }
         CalendarCommand::List { within, reach } => {
@@ -111,8 +109,8 @@ pub(super) fn applied(answer: &DeclaredAnswer, what: &str) -> String {
 
 fn show(one: &CalendarArgs) -> Result<(), CliError> {
     let found = one.reach.client()?.show_calendar(&one.name)?;
-    if one.reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !one.reach.output.is_text() {
+        return output::value(one.reach.output, &found);
     }
     let declared = toml::to_string(&json!({ "calendar": [&found.calendar] }))
         .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;

@@ -12,7 +12,7 @@ use super::{backup, doctor, join};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::compat::{self, CompatEntry, CompatFormat};
 use crate::exit::CliError;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::types::SettingsChange;
 
 /// What can be looked at.
@@ -139,10 +139,10 @@ fn finalize(reach: &ConnectArgs) -> Result<(), CliError> {
 
 fn shown(form: CompatFormat, job: Option<&str>, reach: &ConnectArgs) -> Result<(), CliError> {
     let entries = entries(&reach.client()?, form, job)?;
-    match reach.output {
-        OutputFormat::Json => output::json(&entries),
-        OutputFormat::Table if entries.is_empty() => output::line("no job is sharded"),
-        OutputFormat::Table => output::line(&compat::text(&entries)),
+    match reach.output.is_text() {
+        false => output::value(reach.output, &entries),
+        true if entries.is_empty() => output::line("no job is sharded"),
+        true => output::line(&compat::text(&entries)),
     }
 }
 

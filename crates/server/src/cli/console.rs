@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::types::LoginLink;
 
 /// `evenkeel console`.
@@ -30,8 +30,8 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<(), CliError> {
     let client = args.reach.client()?;
     let LoginLink { path, lasts_s } = client.create_login_link()?;
     let url = format!("{}{path}", client.shown());
-    if args.reach.output == OutputFormat::Json {
-        return output::json(&LinkRow { url, lasts_s });
+    if !args.reach.output.is_text() {
+        return output::value(args.reach.output, &LinkRow { url, lasts_s });
     }
     output::line(&url)?;
     output::print_message(&format!(

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::namespace_args::NamespaceArgs;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output::{self, OutputFormat};
+use crate::output;
 
 /// What can be explained.
 #[derive(Debug, Subcommand)]
@@ -41,10 +41,10 @@ pub(crate) fn run(verb: ExplainCommand) -> Result<(), CliError> {
         }
         ExplainCommand::Run { run, within, reach } => (reach.client()?.explain_run(within.run(&run))?, reach),
     };
-    if reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !reach.output.is_text() {
+        return output::value(reach.output, &found);
     }
     output::line(&output::plain(&format!("{}: {}", found.subject, found.says)))?;
     output::line("")?;
-    output::list(OutputFormat::Table, &found.points, "there is nothing more to say")
+    output::list(reach.output, &found.points, "there is nothing more to say")
 }

@@ -135,11 +135,9 @@ fn remarks(import: &CrontabImport, output: OutputFormat) {
         let (object, said) = (format!("line {}", remark.line), remark.text.clone());
         ImportFinding { object, job: String::new(), field: String::new(), fate, said }
     };
-    match output {
-        OutputFormat::Json => report::print(&import.remarks.iter().map(row).collect::<Vec<_>>(), output),
-        OutputFormat::Table => {
-            import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(&remark.to_string())));
-        }
+    match output.is_text() {
+        true => import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(&remark.to_string()))),
+        false => report::print(&import.remarks.iter().map(row).collect::<Vec<_>>(), output),
     }
 }
 

@@ -19,7 +19,7 @@ use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
 use super::{switch_text, values};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use crate::{files, local_time, request};
 use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery, RunNowBody};
 use evenkeel_client::types::JobRow;
@@ -66,16 +66,16 @@ pub(crate) enum JobCommand {
     Rollback(JobRollbackArgs),
     /// Show the next fires of a job, or of a schedule without a job
     Next(NextFiresArgs),
-    /// Print the output lines of a job's latest runs that contain a text, each with its run and attempt
+    /// Print the output of a job's latest runs, each line with its run and attempt, the latest run first
     Logs {
         #[command(flatten)]
         job: JobArgs,
-        /// The text
+        /// Only the lines that contain this text
         #[arg(long, value_name = "TEXT")]
-        grep: String,
-        /// The number of attempts to search, the latest first
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
-        runs: u32,
+        grep: Option<String>,
+        /// The number of attempts whose output is read, the latest first; 20 with --grep, else 1
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+        runs: Option<u32>,
         /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
         #[arg(long)]
         raw: bool,
@@ -194,23 +194,22 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             let declared = files::read_encoded(&file, within.get())?;
             // Jobs may use them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
-            if reach.output == OutputFormat::Table {
+            if reach.output.is_text() {
                 let line = |answer| output::line(&super::calendars::applied(answer, "calendar "));
                 calendars.iter().try_for_each(line)?;
             }
             if declared.jobs.is_empty() {
-                return if reach.output == OutputFormat::Json { output::json(&calendars) } else { Ok(()) };
+                return if reach.output.is_text() {
+                    Ok(())
+                } else {
+                    output::changed(reach.output, &calendars)
+                };
             }
             super::apply::apply(&declared.jobs, &reach)
         }
         JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
         JobCommand::Show { job } => show(&job.resolve()),
-        JobCommand::Logs { job, grep, runs, raw } => {
-            let job = job.resolve();
-            let query = LogSearchQuery { grep: Some(grep), runs: Some(runs) };
-            let client = job.reach.client()?;
-            output::stream(raw, |each| client.search_job_logs(&job.name, &query, each))
-        }
+        JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),
         JobCommand::Next(next) => super::next::fires(&next),
         JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
         JobCommand::Backfill(wanted) => backfill::run(wanted),
@@ -257,6 +256,14 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     }
 }
 
+/// Prints the output of the latest attempts: of one, or of those in which a text is searched.
+fn logs(job: &JobArgs, grep: Option<String>, runs: Option<u32>, raw: bool) -> Result<(), CliError> {
+    let runs = runs.or(if grep.is_some() { Some(20) } else { Some(1) });
+    let client = job.reach.client()?;
+    let query = LogSearchQuery { grep, runs };
+    output::stream(raw, |each| client.search_job_logs(&job.name, &query, each))
+}
+
 fn list(
     (find, label): (&str, &str),
     within: &ListedNamespaceArgs,
@@ -300,8 +307,8 @@ pub(super) fn all(
 
 fn show(job: &JobArgs) -> Result<(), CliError> {
     let found = job.reach.client()?.show_job(&job.name)?;
-    if job.reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !job.reach.output.is_text() {
+        return output::value(job.reach.output, &found);
     }
     let declared = toml::to_string(&json!({ "job": [&found.job] }))
         .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;

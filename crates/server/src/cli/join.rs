@@ -9,7 +9,7 @@ use evenkeel::NodeIdentity;
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, RotationStep, SecretCipher};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::requests::JoinTokenBody;
 
 /// `evenkeel cluster join-token`.
@@ -60,9 +60,9 @@ pub(super) fn make_token(args: &JoinTokenArgs) -> Result<(), CliError> {
         ttl: args.ttl.clone(),
     };
     let made = args.reach.client()?.create_join_token(&body)?;
-    match args.reach.output {
-        OutputFormat::Json => output::json(&made),
-        OutputFormat::Table => output::line(&made.token),
+    match args.reach.output.is_text() {
+        true => output::line(&made.token),
+        false => output::value(args.reach.output, &made),
     }
 }
 

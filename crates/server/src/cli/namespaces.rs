@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use evenkeel_client::ClientErrorKind;
 use evenkeel_core::ids::Namespace;
 
-use super::response::print_response;
+use super::response::{print_response, show_row};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::requests::NamespaceBody;
 use evenkeel_client::types::{NamespaceRow, word};
 
@@ -83,10 +83,7 @@ pub(crate) fn run(verb: NamespaceCommand) -> Result<(), CliError> {
         }
         NamespaceCommand::Show(one) => {
             let found = one.reach.client()?.show_namespace(&one.name)?;
-            match one.reach.output {
-                OutputFormat::Json => output::json(&found),
-                OutputFormat::Table => output::list(OutputFormat::Table, &[found], ""),
-            }
+            show_row(one.reach.output, found)
         }
         NamespaceCommand::Create(settings) => {
             let client = settings.reach.client()?;

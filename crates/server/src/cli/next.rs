@@ -12,7 +12,7 @@ use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use crate::{files, zones};
 use evenkeel_client::requests::NextFiresQuery;
 use evenkeel_client::types::moment;
@@ -89,7 +89,7 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
         None => tried(next)?,
     };
     let zone = next.tz.as_deref().map(zones::named).transpose()?;
-    if next.reach.output == OutputFormat::Json {
+    if !next.reach.output.is_text() {
         let shown =
             |due: &str| zone.as_ref().map_or_else(|| due.to_owned(), |zone| zones::rfc3339(due, zone));
         let fires: Vec<Value> = listed
@@ -99,7 +99,7 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
                 false => json!(shown(&fire.due)),
             })
             .collect();
-        return output::json(&fires);
+        return output::value(next.reach.output, &fires);
     }
     if listed.is_empty() {
         return output::line("no further fire");

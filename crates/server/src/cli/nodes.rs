@@ -198,7 +198,7 @@ fn drain_and_wait(
     let client = reach.client()?;
     let answer = client.drain_node(name, &DrainBody { force })?;
     output::warn(answer.warnings.as_deref().unwrap_or_default());
-    if reach.output == OutputFormat::Table {
+    if reach.output.is_text() {
         output::print_message(&format!("node {name} is {DRAINING}"));
     }
     let mut silent_since = None;
@@ -314,15 +314,21 @@ fn balance(simulate: &[String], reach: &ConnectArgs) -> Result<(), CliError> {
     }
     let query = WhatIfQuery { kill: kill.join(","), drain: drain.join(",") };
     let found = reach.client()?.balance_nodes(&query)?;
-    if reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !reach.output.is_text() {
+        return output::value(reach.output, &found);
     }
     let none = "no node has joined yet";
+    if reach.output == OutputFormat::Name {
+        return output::list(reach.output, &found.rows, none);
+    }
+    if !reach.output.is_text() {
+        return output::value(reach.output, &found);
+    }
     if found.then.is_some() {
         let rows: Vec<SimulatedBalanceRow<'_>> = found.rows.iter().map(SimulatedBalanceRow).collect();
-        output::list(OutputFormat::Table, &rows, none)?;
+        output::list(reach.output, &rows, none)?;
     } else {
-        output::list(OutputFormat::Table, &found.rows, none)?;
+        output::list(reach.output, &found.rows, none)?;
     }
     output::line(&format!("\n{}", summary(&found)))?;
     for ObstacleRow { job, why } in found.then.iter().flat_map(|then| &then.obstacles) {

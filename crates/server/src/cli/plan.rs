@@ -9,7 +9,7 @@ use super::{switch_text, values};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use crate::zones;
 use evenkeel_client::requests::PlanBody;
 use evenkeel_client::types::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
@@ -93,8 +93,8 @@ fn show(plan: PlanAnswer, reach: &ConnectArgs) -> Result<(), CliError> {
     if let Some(refused) = refusal(&plan.refused) {
         return Err(refused);
     }
-    if reach.output == OutputFormat::Json {
-        return output::json(&plan.jobs);
+    if !reach.output.is_text() {
+        return output::value(reach.output, &plan.jobs);
     }
     let zone = TimeZone::system();
     for plan in &plan.jobs {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, TableRow};
 
 /// Prints a response: as JSON for programs, as a sentence for people.
 ///
@@ -15,8 +15,19 @@ pub(crate) fn print_response(
     answer: &impl Serialize,
     sentence: &str,
 ) -> Result<(), CliError> {
-    match reach.output {
-        OutputFormat::Json => output::json(answer),
-        OutputFormat::Table => output::line(sentence),
+    match reach.output.is_text() {
+        true => output::line(sentence),
+        false => output::changed(reach.output, answer),
+    }
+}
+
+/// Prints one object: as such for programs, as a table of one row for people.
+///
+/// # Errors
+/// `--columns` names an unknown column, or standard output is closed.
+pub(crate) fn show_row<R: TableRow>(output: OutputFormat, found: R) -> Result<(), CliError> {
+    match output.is_text() {
+        true => output::list(output, &[found], ""),
+        false => output::value(output, &found),
     }
 }

@@ -119,7 +119,7 @@ pub(crate) struct RunListArgs {
 /// One run and the way to it.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The run's id, as `run list` shows it
+    /// The run's id, as `run list` shows it; for `show`, `logs` and `wait` also a job's name, which means its latest run
     run: String,
     #[command(flatten)]
     within: NamespaceArgs,
@@ -131,6 +131,23 @@ impl RunArgs {
     /// The same with the run's full id.
     fn resolve(self) -> Self {
         Self { run: self.within.run(&self.run), ..self }
+    }
+
+    /// The same, where the name of a job means its latest run.
+    fn resolve_latest(self) -> Result<Self, CliError> {
+        if self.run.contains(':') {
+            return Ok(self.resolve());
+        }
+        let job = self.within.job(&self.run);
+        let client = self.reach.client()?;
+        let job_name = values::parsed("the job", &job)?;
+        let query = RunListQuery { job: Some(job_name), limit: Some(1), ..RunListQuery::default() };
+        let page = client.list_runs(&query)?;
+        output::missing(&page.missing);
+        // What waits has no output yet, and nothing to show but its reason.
+        let latest = page.runs.into_iter().next().or_else(|| page.waiting.into_iter().next());
+        let none = || CliError::new(ExitKind::NotFound, format!("job {job} has no run yet"));
+        Ok(Self { run: latest.ok_or_else(none)?.run, ..self })
     }
 }
 
@@ -145,9 +162,12 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
             some(&list)
         }
         RunCommand::Running { within, reach } => running(&within, &reach),
-        RunCommand::Show { run } => show(&run.resolve()),
+        RunCommand::Show { run } => {
+            let run = run.resolve_latest()?;
+            super::run_show::show(&run.run, &run.reach)
+        }
         RunCommand::Logs { run, follow, attempt, tail, grep, raw, save } => {
-            let run = run.resolve();
+            let run = run.resolve_latest()?;
             let client = run.reach.client()?;
             let query = LogQuery { attempt, tail, follow, grep, ..LogQuery::default() };
             match save {
@@ -155,7 +175,7 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
                 None => output::stream(raw, |each| client.read_run_logs(&run.run, &query, each)),
             }
         }
-        RunCommand::Wait { run, timeout } => wait(&run.resolve(), timeout),
+        RunCommand::Wait { run, timeout } => wait(&run.resolve_latest()?, timeout),
         RunCommand::Kill { run } => {
             let run = run.resolve();
             let answer = run.reach.client()?.kill_run(&run.run)?;
@@ -245,7 +265,7 @@ fn some(list: &RunListArgs) -> Result<(), CliError> {
         let one = if list.job.is_none() { ", and of one job alone with `--job NAME`" } else { "" };
         output::print_message(&format!("{more} more wait: see them with `{see}`{one}"));
     }
-    if has_unclaimed && list.reach.output == OutputFormat::Table {
+    if has_unclaimed && list.reach.output.is_text() {
         let text = "due: fires that no node has claimed; `run kill` does not take them, `job pause` keeps them from running";
         output::line(&format!("\n{text}"))?;
     }
@@ -277,41 +297,15 @@ fn none(list: &RunListArgs) -> String {
 fn running(within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {
     let found = reach.client()?.list_running(&RunningQuery { namespace: within.filter() })?;
     output::missing(&found.missing);
-    if reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if [OutputFormat::Json, OutputFormat::Yaml].contains(&reach.output) {
+        return output::value(reach.output, &found);
     }
-    output::list(OutputFormat::Table, &found.runs, "nothing runs now")?;
+    output::list(reach.output, &found.runs, "nothing runs now")?;
     match found.running {
+        _ if !reach.output.is_text() => Ok(()),
         0 => Ok(()),
         n => output::line(&format!("\n{n} running now")),
     }
-}
-
-fn show(run: &RunArgs) -> Result<(), CliError> {
-    let found = run.reach.client()?.show_run(&run.run)?;
-    if run.reach.output == OutputFormat::Json {
-        return output::json(&found);
-    }
-    if let Some(parameters) = &found.parameters {
-        let pairs = parameters.iter().map(|(name, value)| format!("{name}={value:?}"));
-        output::line(&format!("parameters: {}", pairs.collect::<Vec<_>>().join(", ")))?;
-    }
-    if let Some(sent) = found.details.last().and_then(|detail| detail.sent.as_deref()) {
-        output::line(sent)?;
-    }
-    let state = found.state.as_deref();
-    if found.attempts.is_empty() && state == Some("waiting") {
-        let why = found.reason.map(|why| format!(": {why}")).unwrap_or_default();
-        output::line(&format!("it waits{why}"))?;
-        let fix = format!("`evenkeel run kill {}` takes it back", run.run);
-        return if run.run.contains(":ask-") { output::line(&fix) } else { Ok(()) };
-    }
-    output::list(OutputFormat::Table, &found.attempts, "it has not been attempted yet")?;
-    output::missing(found.missing.as_deref().unwrap_or_default());
-    // A fire has a state as a whole.
-    let Some(state) = state else { return Ok(()) };
-    let reason = found.reason.map(|why| format!(": {why}")).unwrap_or_default();
-    output::line(&format!("\nas a whole {state}{reason}"))
 }
 
 fn wait(run: &RunArgs, timeout: Option<TimeSpan>) -> Result<(), CliError> {

@@ -8,7 +8,7 @@ use super::response::print_response;
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::local_time;
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::types::ShardingRow;
 
 /// What can be done with shards.
@@ -57,14 +57,15 @@ pub(crate) fn run(verb: ShardCommand) -> Result<(), CliError> {
 }
 
 fn list(job: &str, reach: &ConnectArgs) -> Result<(), CliError> {
-    if reach.output == OutputFormat::Json {
+    if !reach.output.is_text() {
         let page = reach.client()?.list_shards(job)?;
-        return output::json(&page.shards);
+        return output::value(reach.output, &page.shards);
     }
     let page = reach.client()?.list_shard_ranges(job)?;
     output::line(&format!("job {}: {}", page.job, page.sharing.line(page.total)))?;
     notes(&page.sharing, true).into_iter().try_for_each(|note| output::line(&note))?;
-    output::line(&format!("\n{}", output::table(&page.shards)))
+    output::line("")?;
+    output::list(reach.output, &page.shards, "no shard is to run")
 }
 
 fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> {

@@ -12,7 +12,7 @@ use crate::api::hooks::HOOKS;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::CliError;
 use crate::local_time::local;
-use crate::output::{self, OutputFormat, TableRow, or_dash};
+use crate::output::{self, TableRow, or_dash};
 use evenkeel_client::requests::{NewTokenBody, RotateTokenBody};
 use evenkeel_client::types::{NewToken, TokenRow};
 
@@ -135,8 +135,8 @@ impl TableRow for TokenRow {
 
 /// Prints the token alone on standard output, so that it can be redirected into a file.
 fn print_token(reach: &ConnectArgs, client: &ApiClient, answer: &NewToken) -> Result<(), CliError> {
-    if reach.output == OutputFormat::Json {
-        return output::json(answer);
+    if !reach.output.is_text() {
+        return output::value(reach.output, answer);
     }
     output::line(&answer.token)?;
     let until = answer.expires.as_deref().map_or_else(|| "for ever".to_owned(), |at| format!("until {at}"));

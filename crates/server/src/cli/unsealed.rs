@@ -8,7 +8,7 @@ use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::output::{self, OutputFormat};
+use crate::output;
 use evenkeel_client::requests::AcceptJobBody;
 use evenkeel_client::types::{DoneAnswer, UnsealedJobRow, UnsealedPage};
 
@@ -40,8 +40,8 @@ fn found(client: &ApiClient) -> Result<UnsealedPage, CliError> {
 /// The request failed.
 pub(super) fn list(reach: &ConnectArgs) -> Result<(), CliError> {
     let found = found(&reach.client()?)?;
-    if reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !reach.output.is_text() {
+        return output::value(reach.output, &found);
     }
     if found.jobs.is_empty() && found.principals.is_empty() {
         output::print_message("every job, user and token was written by a node of this cluster");

@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::principal::{Grant, Grants};
 
-use super::response::print_response;
+use super::response::{print_response, show_row};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
-use crate::output::{self, OutputFormat, TableRow, or_dash};
+use crate::output::{self, TableRow, or_dash};
 use evenkeel_client::requests::UserBody;
 use evenkeel_client::types::{UserRow, word};
 
@@ -81,10 +81,7 @@ pub(crate) fn run(verb: UserCommand) -> Result<(), CliError> {
         }
         UserCommand::Show(one) => {
             let found = one.reach.client()?.show_user(&one.name)?;
-            match one.reach.output {
-                OutputFormat::Json => output::json(&found),
-                OutputFormat::Table => output::list(OutputFormat::Table, &[found], ""),
-            }
+            show_row(one.reach.output, found)
         }
         UserCommand::Create(settings) => put(&settings, 0),
         UserCommand::Set(settings) => {
@@ -164,8 +161,8 @@ pub(crate) struct WhoamiArgs {
 /// The request failed.
 pub(crate) fn whoami(args: &WhoamiArgs) -> Result<(), CliError> {
     let found = args.reach.client()?.whoami()?;
-    if args.reach.output == OutputFormat::Json {
-        return output::json(&found);
+    if !args.reach.output.is_text() {
+        return output::value(args.reach.output, &found);
     }
     let roles = if found.roles.is_empty() { "no role".to_owned() } else { found.roles.join(", ") };
     output::line(&output::plain(&format!("{}: {roles}", found.who)))

@@ -9,7 +9,7 @@ use super::switch_text;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::local_time::local;
-use crate::output::{self, OutputFormat, TableRow};
+use crate::output::{self, TableRow};
 use evenkeel_client::requests::{JobVersionListQuery, JobVersionQuery, RollbackBody};
 use evenkeel_client::types::{FieldChange, JobVersionRow};
 
@@ -132,8 +132,8 @@ pub(super) fn diff(args: &JobDiffArgs) -> Result<(), CliError> {
         }
     };
     let shown = client.show_job_version(&job, to, &JobVersionQuery { diff: args.from })?;
-    if args.reach.output == OutputFormat::Json {
-        return output::json(&shown);
+    if !args.reach.output.is_text() {
+        return output::value(args.reach.output, &shown);
     }
     let Some(from) = shown.compared_with else {
         return output::line(&format!("no version of job {job} before {to} is known"));
@@ -157,8 +157,8 @@ pub(super) fn rollback(args: &JobRollbackArgs) -> Result<(), CliError> {
     };
     let answer = client.roll_back_job(&job, &RollbackBody { version: to, dry_run: args.dry_run })?;
     answer.warnings.iter().for_each(|text| output::print_message(text));
-    if args.reach.output == OutputFormat::Json {
-        return output::json(&answer);
+    if !args.reach.output.is_text() {
+        return output::value(args.reach.output, &answer);
     }
     let same = answer.changes.is_empty() && answer.from.is_some();
     output::line(&match answer.applied {

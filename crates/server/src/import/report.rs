@@ -61,10 +61,10 @@ impl TableRow for ImportFinding {
 
 /// Prints the report beside the answer: a table for people, a line of JSON for each row for programs.
 pub(crate) fn print(findings: &[ImportFinding], format: OutputFormat) {
-    match format {
+    match format.is_text() {
         _ if findings.is_empty() => {}
-        OutputFormat::Table => eprintln!("{}", output::table(findings)),
-        OutputFormat::Json => {
+        true => eprintln!("{}", output::table(findings)),
+        false => {
             let lines = findings.iter().filter_map(|row| serde_json::to_string(row).ok());
             lines.for_each(|line| eprintln!("{}", crate::escaping::json(&line)));
         }

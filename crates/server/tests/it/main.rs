@@ -77,6 +77,7 @@ mod servers;
 mod service;
 mod shards;
 mod shared_history;
+mod shown;
 mod socket;
 mod spread;
 #[path = "../../../registry/tests/common/still.rs"]

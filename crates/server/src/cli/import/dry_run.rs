@@ -12,10 +12,10 @@ use crate::output::{self, OutputFormat};
 /// Standard output is closed.
 pub(super) fn dry(declared: &Declarations, output: OutputFormat) -> Result<(), CliError> {
     let Declarations { calendars, jobs } = declared;
-    match output {
-        OutputFormat::Json if calendars.is_empty() => output::json(&jobs),
-        OutputFormat::Json => output::json(&json!({ "calendar": calendars, "job": jobs })),
-        OutputFormat::Table => {
+    match output.is_text() {
+        false if calendars.is_empty() => output::value(output, &jobs),
+        false => output::value(output, &json!({ "calendar": calendars, "job": jobs })),
+        true => {
             let file = match calendars.is_empty() {
                 true => json!({ "job": jobs }),
                 false => json!({ "calendar": calendars, "job": jobs }),
