@@ -8,6 +8,7 @@ mod bench;
 mod calendars;
 mod cluster;
 mod completion;
+mod config;
 mod console;
 mod contexts;
 mod docs;
@@ -136,6 +137,9 @@ enum CliCommand {
     /// Name clusters, so that verbs find their nodes, keys and namespaces
     #[command(subcommand)]
     Context(contexts::ContextCommand),
+    /// Check the settings of a node
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Print a link that opens the console in a browser, logged in
     Console(console::ConsoleArgs),
     /// Import jobs from other schedulers
@@ -206,6 +210,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
         CliCommand::Token(verb) => tokens::run(verb),
         CliCommand::Whoami(args) => users::whoami(&args),
         CliCommand::Context(verb) => contexts::run(verb),
+        CliCommand::Config(verb) => config::run(verb),
         CliCommand::Console(args) => console::run(&args),
         CliCommand::Import(verb) => import::run(verb),
         CliCommand::Bench(args) => bench::run(&args),
