@@ -1,6 +1,7 @@
 //! Prints tables for people and JSON for programs.
 
 mod format;
+mod progress;
 mod sink;
 mod tables;
 mod values;
@@ -17,6 +18,7 @@ use evenkeel_client::types::{
     ShardRangeRow, word,
 };
 pub(crate) use format::{OutputFormat, choose, chosen};
+pub(crate) use progress::{Progress, shown_while};
 pub(crate) use sink::{CapturedOutput, bytes, capture, line, plain};
 use tables::TableStyle;
 pub(crate) use tables::{TableRow, choose_columns, table};

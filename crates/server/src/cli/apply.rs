@@ -67,9 +67,12 @@ pub(super) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliEr
         return output::changed(reach.output, &answers);
     }
     let (mut rows, mut switches, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut progress, mut done) = (output::Progress::new("applying jobs", jobs.len()), 0);
     for body in bodies {
+        progress.at(done);
         let answer: BatchAnswer<AppliedRow> = client.post_json("/jobs/apply", &body)?;
         answer.warnings.iter().for_each(|text| output::print_message(text));
+        done += answer.jobs.len();
         for AppliedRow { name, applied, switches: left, ended } in answer.jobs {
             switches
                 .extend(rows_of(left).iter().map(|switch| format!("{name}: {}", switch_text::left(switch))));
@@ -82,6 +85,7 @@ pub(super) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliEr
             *counts.entry(applied).or_insert(0_usize) += 1;
         }
     }
+    drop(progress);
     let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
     rows.iter().chain(&switches).chain([&counts.join(", ")]).try_for_each(|line| output::line(line))
 }

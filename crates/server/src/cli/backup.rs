@@ -139,7 +139,7 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), CliError> {
     if to_file && !args.force && Path::new(&args.file).exists() {
         return Err(exists(&args.file));
     }
-    let backup = wait(backup::backup(&url))?;
+    let backup = wait("reading the registry", backup::backup(&url))?;
     let text = backup.to_text();
     if to_file {
         keep(Path::new(&args.file), text.as_bytes(), args.force)?;
@@ -198,7 +198,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     if !args.may_repeat_runs && backup.tally().jobs > 0 {
         return Err(CliError::new(ExitKind::Conflict, repeats(&backup)));
     }
-    let restored = wait(backup::restore(&url, &backup))?;
+    let restored = wait("restoring", backup::restore(&url, &backup))?;
     let (registry, header) = (backup::shown(&url), &backup.header);
     if !args.which.output.is_text() {
         return output::changed(
@@ -244,7 +244,7 @@ pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
     let url = args.which.url()?;
     let patience = TimeSpan::parse("--wait", &args.wait, SpanLimits::ANY);
     let patience = patience.map_err(|e| CliError::usage(e.to_string()))?;
-    let moved = wait(backup::migrate(&url, &args.to, patience.into()))?;
+    let moved = wait("moving", backup::migrate(&url, &args.to, patience.into()))?;
     if !args.which.output.is_text() {
         return output::changed(
             args.which.output,
@@ -403,10 +403,10 @@ fn read(file: &str) -> Result<Vec<u8>, CliError> {
         .map_err(|error| CliError::unreadable_input(file, &error))
 }
 
-fn wait<T>(carried: impl Future<Output = Result<T, BackupError>>) -> Result<T, CliError> {
+fn wait<T>(what: &str, carried: impl Future<Output = Result<T, BackupError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
-    let carried = runtime.block_on(carried);
+    let carried = runtime.block_on(output::shown_while(what, carried));
     runtime.shutdown_background();
     carried.map_err(failure)
 }
