@@ -109,18 +109,18 @@ fn access(exposure: Exposure) -> Finding {
             mild: true,
             ..bad(
                 check,
-                "without a login: every user of this host can change the books, and which commands run",
+                "without a login: every user of this host can change the registry, and which commands run",
                 fix,
             )
         },
         (false, false, _) => bad(
             check,
-            "without a login: whoever reaches the engine can change the books, and which commands run",
+            "without a login: whoever reaches the engine can change the registry, and which commands run",
             fix,
         ),
         (false, true, false) => bad(
             check,
-            "not encrypted: whoever is on the way reads the password, and can change the books",
+            "not encrypted: whoever is on the way reads the password, and can change the registry",
             "encrypt it as docs/engines.md says, and give tls=on in the URL",
         ),
     }

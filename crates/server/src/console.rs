@@ -205,7 +205,7 @@ fn job_row(job: &JobRow) -> Markup {
 
 /// The job's schedule rules.
 fn rules(job: &JobRow) -> std::str::Split<'_, &str> {
-    if job.schedule.is_empty() { "by hand".split("; ") } else { job.schedule.split("; ") }
+    if job.schedule.is_empty() { "manual runs only".split("; ") } else { job.schedule.split("; ") }
 }
 
 /// When a job is due next, or why it never is.
@@ -226,7 +226,7 @@ fn runs(picture: &ConsoleSnapshot) -> Markup {
         section #runs {
             h2 { "Latest runs" }
             p #no-runs.empty hidden[!runs.is_empty()] {
-                "Nothing has run yet. Run a job by hand: " code { "evenkeel job run NAME" }
+                "Nothing has run yet. Run a job now: " code { "evenkeel job run NAME" }
             }
             p #missing.empty hidden[picture.missing.is_empty()] { (missing(&picture.missing)) }
             div.scroll tabindex="0" role="region" aria-label="Latest runs" { table hidden[runs.is_empty()] {

@@ -397,7 +397,7 @@ impl SettingsArgs {
         let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
         let registry = needed(
             self.registry,
-            "--registry URL: where the cluster keeps its books, sqlite:PATH or an engine such as etcd://HOST,HOST,HOST",
+            "--registry URL: the address of the registry, sqlite:PATH or an engine such as etcd://HOST,HOST,HOST",
         )?;
         let data = self.data.filter(|data| !data.as_os_str().is_empty());
         let data = needed(data, "--data DIR: the node's own folder")?;

@@ -17,7 +17,7 @@ pub(super) mod rules {
 
     /// Far more rules than are allowed, so that it is the schedule that says how many are.
     const READ: usize = 1_000;
-    const EMPTY: &str = "is empty: write when the job is due, as \"0 5 * * *\", or leave the key out for a job that runs only by hand";
+    const EMPTY: &str = "is empty: write when the job is due, as \"0 5 * * *\", or leave the key out for a job with manual runs only";
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
         struct ScheduleVisitor;

@@ -73,7 +73,7 @@ pub(super) async fn begin(
             None if ours(&found) && same(&found) => Ok(RestoreStart::Already(found)),
             Some(other @ JoinRefusal::Filling { .. }) => Err(books.conflict(&format!("is taken: {other}"))),
             _ => Err(books.conflict(&format!(
-                "is not empty, it keeps the books of cluster {}: choose another namespace or file",
+                "is not empty, it is the registry of cluster {}: choose another namespace or file",
                 found.id
             ))),
         };

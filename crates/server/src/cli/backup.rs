@@ -125,7 +125,7 @@ impl RegistryArgs {
     fn url(&self) -> Result<String, CliError> {
         let below = self.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
         let url = self.registry.clone().or(below.registry);
-        url.ok_or_else(|| CliError::usage("say --registry URL: where the cluster keeps its books"))
+        url.ok_or_else(|| CliError::usage("say --registry URL: the address of the registry"))
     }
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     }
     if restored.already {
         return output::line(&format!(
-            "{registry} has had the books of cluster {} before, generation {}: nothing was changed",
+            "{registry} has the entries of cluster {} already, generation {}: nothing was changed",
             header.cluster, restored.generation
         ));
     }
@@ -309,7 +309,7 @@ fn repeats(backup: &Backup) -> String {
     format!(
         "this backup is {} old, and what ran since is not known. What was due before the restore:\n- of jobs with delivery \
          at_least_once: fires run again that are not older than the job's grace, of older ones what catch_up says; so do \
-         requests to run by hand that were not taken then, and what was running then{were}\n- of jobs with delivery \
+         requests of manual runs that were not taken then, and what was running then{were}\n- of jobs with delivery \
          at_most_once (the default): nothing of it runs; fires and requests are skipped, with `history lost` in the \
          history, and what was running then is recorded as lost\nsee that no node works on another copy of this cluster, \
          then add --may-repeat-runs",

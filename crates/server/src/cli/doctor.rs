@@ -66,7 +66,7 @@ impl TableRow for FindingRow {
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let url = args.registry.clone().or(below.registry);
-    let url = url.ok_or_else(|| CliError::usage("say --registry URL: where the cluster keeps its books"))?;
+    let url = url.ok_or_else(|| CliError::usage("say --registry URL: the address of the registry"))?;
     let named = args.identity.clone().or(below.identity);
     let own = || ClusterIdentity::path(None).ok().filter(|path| path.exists());
     let identity = named.or_else(own).map(|path| ClusterIdentity::read(&path)).transpose()?;

@@ -214,7 +214,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
         JobCommand::Backfill(wanted) => backfill::run(wanted),
         JobCommand::Pause { job, place } => {
-            let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
+            let done = ["paused: it has only manual runs", "paused: it has only manual runs there"];
             switch(&job.resolve(), &place, "pause", done)
         }
         JobCommand::Resume { job, plan: true, .. } => {

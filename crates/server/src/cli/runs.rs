@@ -291,7 +291,7 @@ fn none(list: &RunListArgs) -> String {
         return format!("no run{of_job} is {}", list.state.join(" or ").replace('_', " "));
     }
     let name = list.job.as_deref().unwrap_or("NAME");
-    format!("no runs{of_job} yet: run one by hand with `evenkeel job run {name}`")
+    format!("no runs{of_job} yet: start one with `evenkeel job run {name}`")
 }
 
 fn running(within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {

@@ -180,7 +180,7 @@ const duty = (job) => {
 };
 
 /** Its rules, each whole. @param {Job} job */
-const rules = (job) => (job.schedule || "by hand").split("; ").flatMap((rule) => [el("code", {}, rule), " "]);
+const rules = (job) => (job.schedule || "manual runs only").split("; ").flatMap((rule) => [el("code", {}, rule), " "]);
 
 /** When a job is due next, or what keeps it from ever being. @param {Job} job */
 const due = (job) => {

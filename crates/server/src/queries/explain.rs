@@ -205,7 +205,7 @@ impl ExplainContext {
         self.spec.paused.then(|| {
             (
                 "control",
-                format!("it is paused and fires only by hand: resume it with `evenkeel job resume {name}`"),
+                format!("it is paused and has only manual runs: resume it with `evenkeel job resume {name}`"),
             )
         })
     }
@@ -246,7 +246,7 @@ impl ExplainContext {
                 }
             }
             None if self.job().schedule.is_none() => {
-                explanation.point("next", "firing", "none: it runs only by hand")
+                explanation.point("next", "firing", "none: it has only manual runs")
             }
             None => {
                 let over = || format!("none: {} is over", self.schedule());

@@ -45,7 +45,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
             remarks.push(format!("job {name} is paused: resume it with `evenkeel job resume {name}`"));
         }
         if spec.job.schedule.is_none() {
-            remarks.push(format!("job {name} has no schedule: it runs only by hand"));
+            remarks.push(format!("job {name} has no schedule: it has only manual runs"));
         } else if let Some(missing) = seen.missing.first() {
             remarks.push(format!(
                 "job {name} never fires: there is no calendar {missing}, declare it with `evenkeel calendar apply`"

@@ -139,7 +139,7 @@ fn never_again(job: &Job, schedule: &Schedule, now: Wall) -> Option<String> {
     let over = job.enabled && schedule.next(now).is_none();
     over.then(|| {
         format!(
-            "job {name} is never due again: its schedule names no moment from now on; it runs only by hand"
+            "job {name} is never due again: its schedule names no moment from now on; it has only manual runs"
         )
     })
 }

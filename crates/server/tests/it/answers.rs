@@ -72,13 +72,13 @@ fn a_switch_that_does_not_let_a_job_fire_does_not_say_that_it_does() {
 
     done(&["job", "disable", "plain"], "disabled", "warning");
     refused(&["job", "resume", "plain"], 6, "evenkeel job enable plain");
-    done(&["job", "pause", "plain"], "job plain is disabled: enable it", "only by hand");
+    done(&["job", "pause", "plain"], "job plain is disabled: enable it", "only manual runs");
     done(&["job", "resume", "plain"], "job plain is disabled: enable it", "fires from now on");
-    done(&["job", "pause", "plain"], "is disabled", "only by hand");
+    done(&["job", "pause", "plain"], "is disabled", "only manual runs");
     done(&["job", "enable", "plain"], "evenkeel job resume plain", "fires from now on");
     refused(&["job", "enable", "plain"], 6, "evenkeel job resume plain");
     done(&["job", "resume", "plain"], "fires from now on", "evenkeel:");
-    done(&["job", "resume", "by-hand"], "has no schedule: it runs only by hand", "from now on");
+    done(&["job", "resume", "by-hand"], "has no schedule: it has only manual runs", "from now on");
     done(&["job", "resume", "nowhere"], "no living node fits job nowhere", "from now on");
     done(&["job", "run", "nowhere"], "no living node fits", "evenkeel: warning");
     done(&["node", "activate", "n1"], "online already: nothing was changed", "forgiven");

@@ -77,7 +77,7 @@ fn a_claimed_job_and_its_run_are_explained() {
         let told = node.json(&["explain", "run", &run]);
         (told["facts"]["attempts"] == 1).then_some(told)
     });
-    assert!(point(&told, "why").1.starts_with("somebody asked for it by hand, as request "), "{told}");
+    assert!(point(&told, "why").1.starts_with("it was requested as a manual run, request "), "{told}");
     assert!(point(&told, "where").1.contains("a@1 now, by place epoch 2"), "{told}");
     assert!(point(&told, "attempt").1.contains("(generation 0, claim 1): running"), "{told}");
 

@@ -106,7 +106,7 @@ impl ServerProcess {
         Self::start(evenkeel(&["dev", "--port", "0"]).args(more).current_dir(folder))
     }
 
-    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments. Its lease is long,
+    /// `evenkeel serve` with this name, its registry in `folder` unless the arguments say otherwise, and more arguments. Its lease is long,
     /// since the machine can stall; a test that waits for the end of a lease gives `SHORT_LEASE`.
     pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
         Self::start(Self::command(folder, name, more).current_dir(folder))

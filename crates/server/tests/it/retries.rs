@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
-/// A job that runs only by hand, with these lines of its own.
+/// A job with manual runs only, with these lines of its own.
 fn apply(node: &ServerProcess, name: &str, lines: &str) {
     let job = format!("[[job]]\nname = \"{name}\"\nshell = true\n{lines}\n");
     let applied = node.fed(&["job", "apply", "-f", "-"], &job);

@@ -300,7 +300,7 @@ fn what_is_not_monitored_is_in_no_books_and_what_nobody_knows_is_not_run() {
         let shards = first.json(&["shard", "list", name]);
         [0, 1].map(|at| shards[at]["state"].as_str().unwrap_or_default().to_owned())
     };
-    until("the books say nothing of it", || (states("unseen") == ["idle", "idle"]).then_some(()));
+    until("the registry says nothing of it", || (states("unseen") == ["idle", "idle"]).then_some(()));
     assert_eq!(under_way("unseen"), 2, "and it goes on");
     assert_eq!(states("seen"), ["running", "running"]);
     let failed = until("the unknown one has failed", || {

@@ -140,7 +140,7 @@ fn a_job_that_there_is_not_is_no_empty_list() {
     let said = text(&refused.stderr);
     assert!(said.contains("no job is called bakup: did you mean backup?"), "{said}");
     let none = node.ok(&["run", "list", "--job", "backup"]);
-    assert_eq!(none, "no runs of job backup yet: run one by hand with `evenkeel job run backup`\n");
+    assert_eq!(none, "no runs of job backup yet: start one with `evenkeel job run backup`\n");
     let run = node.json(&["job", "run", "backup"])["run"].as_str().expect("a run").to_owned();
     node.ok(&["run", "wait", &run]);
     node.ok(&["job", "delete", "backup"]);

@@ -68,7 +68,7 @@ pub(crate) async fn run(
 /// The cause of the run: a fire or a request.
 fn why(run: &RunId, known: Option<&ExplainContext>, explanation: &mut ExplanationRow) {
     let says = match (&run.fire, known) {
-        (Fire::Asked(id), _) => format!("somebody asked for it by hand, as request {id}"),
+        (Fire::Asked(id), _) => format!("it was requested as a manual run, request {id}"),
         (Fire::Due(due), Some(known)) if known.schedules(*due) => {
             format!("{} is due by {}", moment(*due), known.schedule())
         }

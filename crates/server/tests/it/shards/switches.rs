@@ -13,7 +13,7 @@ fn a_node_paused_for_a_job_stays_paused_through_a_restart() {
         (by(&runs, "a") > 0 && by(&runs, "b") > 0).then_some(())
     });
     let said = first.ok(&["job", "pause", "beat", "--node", "b"]);
-    assert_eq!(said, "job beat on node b is paused: it fires there only by hand\n");
+    assert_eq!(said, "job beat on node b is paused: it has only manual runs there\n");
     is(&first, "beat", "b", "paused", "2-3");
     let after = later(&first, "beat");
     assert!(by(&after, "a") > 0, "the other one fires: {after:?}");
