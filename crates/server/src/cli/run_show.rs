@@ -58,7 +58,10 @@ pub(super) fn show(run: &str, reach: &ConnectArgs) -> Result<(), CliError> {
     output::missing(found.missing.as_deref().unwrap_or_default());
     // A fire has a state as a whole.
     let Some(state) = &found.state else { return Ok(()) };
-    let sum = found.shards.as_ref().and_then(sum).map(|sum| format!(", {sum}")).unwrap_or_default();
+    // The reason names the shards that did not succeed.
+    let others = found.reason.is_none();
+    let sum = found.shards.as_ref().and_then(|shards| sum(shards, others));
+    let sum = sum.map(|sum| format!(", {sum}")).unwrap_or_default();
     output::line(&format!("\nas a whole {state}{sum}{reason}"))
 }
 
@@ -71,14 +74,14 @@ fn attempts(found: &RunDetail) -> Vec<ShownAttempt<'_>> {
     found.attempts.iter().map(|row| ShownAttempt { row, code: code(row) }).collect()
 }
 
-/// How many of a fire's shards succeeded, and how many are in each other state; `None` for a fire of one run.
-fn sum(shards: &BTreeMap<String, String>) -> Option<String> {
+/// How many of a fire's shards succeeded, and with `others` how many are in each other state; `None` for a fire of one run.
+fn sum(shards: &BTreeMap<String, String>, others: bool) -> Option<String> {
     let count = |set: &String| set.parse::<ShardSet>().map_or(0, |set| set.len());
     let total: usize = shards.values().map(count).sum();
     if total < 2 {
         return None;
     }
-    let others = shards.iter().filter(|(state, _)| *state != "succeeded");
+    let others = shards.iter().filter(|(state, _)| others && *state != "succeeded");
     let others = others.map(|(state, set)| format!("; {} {}: {set}", count(set), state.replace('_', " ")));
     let succeeded = shards.get("succeeded").map_or(0, count);
     Some(format!("{succeeded} of {total} shards succeeded{}", others.collect::<String>()))
@@ -91,7 +94,7 @@ mod tests {
     #[test]
     fn the_sum_of_a_fire_counts_its_shards() {
         let of = |states: &[(&str, &str)]| {
-            sum(&states.iter().map(|(state, set)| ((*state).to_owned(), (*set).to_owned())).collect())
+            sum(&states.iter().map(|(state, set)| ((*state).to_owned(), (*set).to_owned())).collect(), true)
         };
         assert_eq!(
             of(&[("failed", "3"), ("succeeded", "0-2,4-13"), ("timed_out", "14-15")]).as_deref(),

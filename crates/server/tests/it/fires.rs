@@ -48,7 +48,10 @@ fn the_printed_command_waits_for_all_shards_and_says_the_worst_outcome() {
     assert_eq!(shown["shards"], serde_json::json!({ "succeeded": "0-1,3", "failed": "2" }));
     assert_eq!(shown["attempts"].as_array().map(Vec::len), Some(4));
     let table = node.ok(&["run", "show", "meters:ask-r"]);
-    assert!(table.ends_with("\nas a whole failed: shards 2 failed (exit code 7)\n"), "{table}");
+    assert!(
+        table.ends_with("\nas a whole failed, 3 of 4 shards succeeded: shards 2 failed (exit code 7)\n"),
+        "{table}"
+    );
     // By its program's name for it, and once more as a whole.
     assert_eq!(node.json(&["job", "run", "meters", "--request", "r"])["run"], "meters:ask-r");
     let again = node.json(&["run", "restart", "meters:ask-r:2"])["run"].as_str().expect("a fire").to_owned();
@@ -58,10 +61,12 @@ fn the_printed_command_waits_for_all_shards_and_says_the_worst_outcome() {
         (["run", "wait", "meters:ask-nobody"], 4),
         (["run", "show", "meters:1"], 4),
         (["run", "show", "nobody:ask-r"], 4),
-        (["run", "show", "meters"], 5),
+        (["run", "show", "nobody"], 4),
     ] {
         assert_eq!(node.cli(&args).status.code(), Some(code), "{args:?}");
     }
+    let latest = node.json(&["run", "show", "meters"])["run"].as_str().expect("a run").to_owned();
+    assert!(latest.starts_with(&again), "a job's name means its latest run: {latest}");
 }
 
 #[test]
