@@ -7,11 +7,13 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
+use crate::characters;
 use crate::time::Wall;
 
 mod fire;
 mod namespace;
 
+pub use crate::characters::is_unseen;
 pub use fire::FireId;
 pub use namespace::{DEFAULT_NAMESPACE, NAMESPACE_MAX, Namespaced, WrittenName};
 
@@ -36,36 +38,6 @@ impl fmt::Display for IdError {
 
 impl core::error::Error for IdError {}
 
-/// Whether a character is invisible and may change how its neighbours are read: one that controls a terminal, turns the
-/// direction of a text, joins, hides or breaks lines. Untrusted text is shown without them.
-#[must_use]
-pub fn is_unseen(c: char) -> bool {
-    c.is_control() || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&c))
-}
-
-/// Unicode's format characters, category Cf, and its two separators of lines.
-const FORMATS: &[(char, char)] = &[
-    ('\u{ad}', '\u{ad}'),
-    ('\u{600}', '\u{605}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{6dd}', '\u{6dd}'),
-    ('\u{70f}', '\u{70f}'),
-    ('\u{890}', '\u{891}'),
-    ('\u{8e2}', '\u{8e2}'),
-    ('\u{180e}', '\u{180e}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{fff9}', '\u{fffb}'),
-    ('\u{110bd}', '\u{110bd}'),
-    ('\u{110cd}', '\u{110cd}'),
-    ('\u{13430}', '\u{1343f}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0001}', '\u{e007f}'),
-];
-
 /// Names become parts of keys, paths and file names, hence the narrow alphabet (reliability fault M3).
 fn check_name<'a>(what: &str, text: &'a str, max: usize) -> Result<&'a str, IdError> {
     let mut bytes = text.bytes();
@@ -76,8 +48,14 @@ fn check_name<'a>(what: &str, text: &'a str, max: usize) -> Result<&'a str, IdEr
     }
     let shown: String = text.chars().take(40).collect();
     Err(IdError(format!(
-        "{what} {shown:?} is not allowed: use 1 to {max} of A-Z a-z 0-9 . _ - and begin with a letter or a digit"
+        "{what} {shown:?} is not allowed: {}use 1 to {max} of A-Z a-z 0-9 . _ - and begin with a letter or a digit",
+        hidden_part(text)
     )))
+}
+
+/// The beginning of a message about a name, where it holds a character that people do not see.
+pub(crate) fn hidden_part(text: &str) -> String {
+    characters::hidden(text).map_or_else(String::new, |c| format!("it holds {}; ", characters::describe(c)))
 }
 
 macro_rules! name {
@@ -355,18 +333,6 @@ pub fn counted(n: usize, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_seen_is_known() {
-        // Both ends of each span, and what turns the direction of a text.
-        let ends = FORMATS.iter().flat_map(|(first, last)| [*first, *last]);
-        assert!(
-            ends.chain(['\0', '\u{1b}', '\u{7f}', '\u{85}', '\u{200d}', '\u{202e}', '\u{2066}'])
-                .all(is_unseen)
-        );
-        assert!(!"aZ é漢字 –€🙂\u{301}\u{2027}\u{202f}\u{2070}\u{fffd}".chars().any(is_unseen));
-        assert!(FORMATS.windows(2).all(|two| two[0].1 < two[1].0), "in order");
-    }
 
     #[test]
     fn names_are_narrow() {

@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{IdError, NodeName};
+use crate::ids::{IdError, NodeName, hidden_part};
 
 /// The longest word or value in bytes.
 const WORD_MAX: usize = 63;
@@ -142,7 +142,8 @@ pub(crate) fn check(what: &str, text: &str) -> Result<String, IdError> {
     }
     let shown: String = text.chars().take(40).collect();
     Err(IdError::new(format!(
-        "{what} {shown:?} is not allowed: use 1 to {WORD_MAX} of A-Z a-z 0-9 . _ - / :"
+        "{what} {shown:?} is not allowed: {}use 1 to {WORD_MAX} of A-Z a-z 0-9 . _ - / :",
+        hidden_part(text)
     )))
 }
 

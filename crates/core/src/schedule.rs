@@ -4,7 +4,7 @@
 //! The submodules: `cron` parses the two cron dialects with `field`, `named` parses `@daily`, `@every` and `at`,
 //! `cron_fields` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
 //! between two moments and moves them by a jitter, `name_hash` decides how far, `notes` explains what is odd about a
-//! fire. `foreign` recognises what other programs write. `calendar_filter` leaves out the fires that a job's calendars
+//! fire. `foreign` recognises what other programs write, `zone_names` what they call a time zone. `calendar_filter` leaves out the fires that a job's calendars
 //! exclude; `edit` compares two schedules; `fire_count` counts fires, `spread_names` those that a jitter moves.
 
 mod bounds;
@@ -26,6 +26,7 @@ mod spread_names;
 #[cfg(test)]
 mod tests;
 mod zone;
+mod zone_names;
 
 pub use calendar_filter::CalendarFilter;
 pub use edit::{EditEffect, EditLimits, ScheduleEdit};
@@ -79,13 +80,19 @@ enum ScheduleRules {
 
 impl ScheduleRule {
     fn parse(text: &str, zone: &Zone, times: &ScheduleSpec<'_>) -> Result<Self, ScheduleError> {
+        let rule = Self::read(text, zone, times).map_err(|error| match foreign::refuse(text) {
+            Some(foreign) => foreign,
+            None => error.adding(foreign::hint(text)),
+        })?;
+        rule.refuse_never(text, zone)?;
+        Ok(rule)
+    }
+
+    fn read(text: &str, zone: &Zone, times: &ScheduleSpec<'_>) -> Result<Self, ScheduleError> {
         let spread = NameHash::of(times.name);
         let cron = |text: &str, dialect| {
             cron::parse(text.trim_ascii(), dialect, spread).map(|(calendar, dst)| Self::Cron(calendar, dst))
         };
-        if let Some(refused) = foreign::refuse(text) {
-            return Err(refused);
-        }
         let rule = if text.starts_with('@') {
             named::at_sign(text, spread)?
         } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
@@ -97,12 +104,10 @@ impl ScheduleRule {
         } else {
             cron(text, None)?
         };
-        let rule = match (rule, times.dst) {
+        Ok(match (rule, times.dst) {
             (Self::Cron(calendar, _), Some(dst)) => Self::Cron(calendar, dst),
             (rule, _) => rule,
-        };
-        rule.refuse_never(text, zone)?;
-        Ok(rule)
+        })
     }
 
     /// The first fire strictly after `after`.

@@ -1,11 +1,13 @@
 //! Two clocks that must never be mixed: leases live by [`Mono`], calendars by [`Wall`].
 
+mod interval;
 mod span;
 
 use core::fmt;
 use core::ops::{Add, Sub};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use interval::interval;
 pub use span::{SpanLimits, TimeSpan, TimeSpanError};
 
 /// A span of time in milliseconds.

@@ -6,22 +6,14 @@ use alloc::vec::Vec;
 
 use super::Schedule;
 use super::foreign::DAYS;
+use super::zone_names;
 
 impl Schedule {
     /// Warnings on what its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks
-    /// like one of five, and a zone whose sign is the opposite of the usual one. `text` is what was parsed.
+    /// like one of five, and a zone that means another clock than most people think. `text` is what was parsed.
     #[must_use]
     pub fn doubts(&self, text: &str) -> Vec<String> {
-        let offset =
-            |sign| self.zone().strip_prefix("Etc/GMT")?.strip_prefix(sign).filter(|hours| *hours != "0");
-        let opposite =
-            offset('+').map(|hours| ("behind", hours)).or(offset('-').map(|hours| ("ahead of", hours)));
-        let zone = opposite.map(|(side, hours)| {
-            format!(
-                "the zone {} is {hours} h {side} UTC: its sign is the opposite of the usual one",
-                self.zone()
-            )
-        });
+        let zone = zone_names::zone_doubt(self.zone());
         text.trim_ascii().split('\n').filter_map(|line| doubt(line.trim_ascii())).chain(zone).collect()
     }
 }

@@ -31,6 +31,15 @@ impl ScheduleError {
         Self { message: message.to_string(), part: None, span: None, never: false }
     }
 
+    /// Ends the message with what to write instead.
+    pub(super) fn adding(mut self, hint: Option<String>) -> Self {
+        if let Some(hint) = hint {
+            self.message.push_str("; ");
+            self.message.push_str(&hint);
+        }
+        self
+    }
+
     /// The text is a schedule, and never due.
     pub(super) fn never(self) -> Self {
         Self { never: true, ..self }

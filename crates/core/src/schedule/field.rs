@@ -143,7 +143,14 @@ impl CronField {
         let size = self.max - self.min + 1;
         match digits(text) {
             Some(n) if (1..=size).contains(&n) => Ok(n),
-            Some(_) => Err(format!("step {} is outside 1-{size}", shown(text))),
+            Some(n) => {
+                let units = [("second", "s"), ("minute", "m"), ("hour", "h"), ("day-of-month", "d")];
+                let unit =
+                    units.iter().find(|(name, _)| *name == self.name).filter(|_| n > size && text.len() < 5);
+                let longer =
+                    unit.map_or_else(String::new, |(_, unit)| format!("; `@every {n}{unit}` counts on"));
+                Err(format!("step {} is outside 1-{size}{longer}", shown(text)))
+            }
             None => Err(format!("step {} is not a number", quote(text))),
         }
     }

@@ -1,6 +1,19 @@
 //! Schedules in the syntax of other programs: each is recognised and refused with its translation.
+//!
+//! Looked at only after a text turned out to be no schedule, so what is here costs a valid one nothing.
 
+mod crontab;
+mod intervals;
+mod systemd;
+mod words;
+
+use super::cron;
 use super::error::{ScheduleError, quote};
+use super::field::CronDialect;
+use super::name_hash::NameHash;
+use super::named;
+use super::zone::Zone;
+use crate::characters;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -8,158 +21,159 @@ use alloc::vec::Vec;
 /// The names of the weekdays, in Quartz's numbers from 1 on.
 pub(super) const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// The refusal of a rule that is written for another program; `None` where it is not.
+/// What a text for another program means here.
+struct Translation {
+    /// Which program's words it is in, as the beginning of a message.
+    says: String,
+    /// The rule that means the same, if there is one.
+    schedule: Option<String>,
+    /// The time zone that it names.
+    timezone: Option<String>,
+    /// What else a reader must know, as the end of a message.
+    note: String,
+}
+
+impl Translation {
+    /// One whose rule is valid; without a rule if it is not.
+    fn new(says: impl Into<String>, schedule: impl Into<String>) -> Self {
+        let (schedule, mut note) = (schedule.into(), String::new());
+        let wrong = schedule.split('\n').find_map(problem);
+        if let Some(why) = &wrong {
+            note = format!("; {why}");
+        }
+        Self { says: says.into(), schedule: wrong.is_none().then_some(schedule), timezone: None, note }
+    }
+
+    /// One that has no rule of the same meaning.
+    fn none(says: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { says: says.into(), schedule: None, timezone: None, note: note.into() }
+    }
+
+    fn noting(mut self, note: &str) -> Self {
+        self.note.push_str(note);
+        self
+    }
+
+    fn within(mut self, zone: &str) -> Self {
+        if let Err(why) = Zone::named(zone) {
+            self.note = format!("{}; {why}", self.note);
+        }
+        self.timezone = Some(zone.to_string());
+        self
+    }
+
+    fn message(&self) -> String {
+        let Self { says, schedule, timezone, note } = self;
+        let rule = schedule.as_ref().map(|rule| rule.replace('\n', "` and `"));
+        match (rule, timezone) {
+            (Some(rule), None) => format!("{says}: write `{rule}`{note}"),
+            (Some(rule), Some(zone)) => {
+                format!("{says}: write timezone = \"{zone}\" and schedule = \"{rule}\"{note}")
+            }
+            (None, Some(zone)) => format!("{says}: write timezone = \"{zone}\"{note}"),
+            (None, None) => format!("{says}{note}"),
+        }
+    }
+}
+
+/// The refusal of a rule that is written for another program, or with characters that look like others; `None` where it
+/// is neither.
 pub(super) fn refuse(text: &str) -> Option<ScheduleError> {
-    let said = zone_in_front(text)
-        .or_else(|| event_bridge(text))
-        .or_else(|| rate(text))
-        .or_else(|| calendar_event(text))?;
+    if let Some(c) = characters::foreign(text) {
+        let at = text.find(c)?;
+        let said = format!("it holds {}: {}", characters::describe(c), characters::instead(c));
+        let error = ScheduleError::new(format!("schedule {}: {said}", quote(text)));
+        return Some(error.on(text.get(at..at + c.len_utf8())?));
+    }
+    let said = translate(text)?.message();
     Some(ScheduleError::new(format!("schedule {}: {said}", quote(text))).on(text))
 }
 
+/// What to write instead of a line with a wrong field, as the end of the message about that field.
+pub(super) fn hint(text: &str) -> Option<String> {
+    crontab::hint(text)
+}
+
+/// The meaning of a text that is no schedule here.
+fn translate(text: &str) -> Option<Translation> {
+    zone_in_front(text)
+        .or_else(|| quoted(text))
+        .or_else(|| event_bridge(text))
+        .or_else(|| intervals::translate(text))
+        .or_else(|| words::translate(text))
+        .or_else(|| systemd::translate(text))
+        .or_else(|| crontab::translate(text))
+}
+
+/// Why a text is no rule; `None` where it is one.
+fn problem(text: &str) -> Option<ScheduleError> {
+    let spread = NameHash::of("");
+    let read = match text.split_once(' ') {
+        _ if text.starts_with('@') => named::at_sign(text, spread).map(drop),
+        Some(("at", moment)) => Zone::named("").and_then(|zone| named::moment("at", moment, &zone)).map(drop),
+        _ => cron::parse(text, None, spread).map(drop),
+    };
+    read.err()
+}
+
+/// Whether it is a line of cron's five fields.
+fn is_line(text: &str) -> bool {
+    cron::parse(text, Some(CronDialect::Vixie), NameHash::of("")).is_ok()
+}
+
 /// `CRON_TZ=America/New_York 30 9 * * 1-5`, as robfig's cron, Kubernetes and Jenkins write it.
-fn zone_in_front(text: &str) -> Option<String> {
-    let rest = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="))?;
-    let (zone, rule) = rest.split_once([' ', '\t'])?;
-    Some(format!(
-        "the time zone has a key of its own: write timezone = \"{zone}\" and schedule = \"{}\"",
-        rule.trim_ascii()
-    ))
+fn zone_in_front(text: &str) -> Option<Translation> {
+    let (name, rest) = text.split_once('=')?;
+    if !["CRON_TZ", "TZ"].iter().any(|known| known.eq_ignore_ascii_case(name.trim_ascii())) {
+        return None;
+    }
+    let (zone, rule) = rest.trim_ascii().split_once([' ', '\t']).unwrap_or((rest.trim_ascii(), ""));
+    let (zone, rule) = (zone.trim_matches(['"', '\'']), rule.trim_ascii());
+    let says = "the time zone has a key of its own";
+    if rule.is_empty() {
+        return Some(Translation::none(says, "").within(zone));
+    }
+    let meant = match problem(rule) {
+        Some(_) if !rule.contains('=') => translate(rule).and_then(|inner| inner.schedule),
+        _ => None,
+    };
+    Some(Translation::new(says, meant.unwrap_or_else(|| rule.to_string())).within(zone))
+}
+
+/// A schedule with its quotes.
+fn quoted(text: &str) -> Option<Translation> {
+    let inner = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))?;
+    Some(Translation::new("the quotes are part of the schedule", inner.trim_ascii()))
 }
 
 /// `cron(0 2 ? * 6L *)`: minute first and the year last, weekdays as Quartz counts them.
-fn event_bridge(text: &str) -> Option<String> {
-    let inner = text.strip_prefix("cron(")?.strip_suffix(')')?;
+fn event_bridge(text: &str) -> Option<Translation> {
+    const SAYS: &str = "this is written for AWS EventBridge";
+    if let Some(moment) = call(text, "at") {
+        return Some(Translation::new(SAYS, format!("at {moment}")));
+    }
+    let inner = call(text, "cron")?;
     let fields: Vec<&str> = inner.split_ascii_whitespace().collect();
     let [minute, hour, dom, month, dow, year] = fields[..] else {
-        return Some(
-            "this is written for AWS EventBridge: write the fields alone, the second first".to_string(),
-        );
+        return Some(match is_line(inner) {
+            true => Translation::new(SAYS, inner),
+            false => Translation::none(
+                SAYS,
+                ", whose cron has six fields: minute hour day-of-month month day-of-week year",
+            ),
+        });
     };
     let year = if year == "*" { String::new() } else { format!(" {year}") };
-    Some(format!(
-        "this is written for AWS EventBridge: write `0 {minute} {hour} {dom} {month} {dow}{year}`, the second first"
-    ))
+    let rule = Translation::new(SAYS, format!("0 {minute} {hour} {dom} {month} {dow}{year}"));
+    Some(if rule.schedule.is_some() { rule.noting(", the second first") } else { rule })
 }
 
-/// `rate(5 minutes)`.
-fn rate(text: &str) -> Option<String> {
-    let inner = text.strip_prefix("rate(")?.strip_suffix(')')?;
-    let (count, unit) = inner.trim_ascii().split_once(' ')?;
-    let unit = match unit.trim_ascii().trim_end_matches('s') {
-        "minute" => "m",
-        "hour" => "h",
-        "day" => "d",
-        _ => return Some("this is written for AWS EventBridge: write it as `@every 5m`".to_string()),
-    };
-    Some(format!("this is written for AWS EventBridge: write `@every {count}{unit}`"))
-}
-
-/// `Mon..Fri *-*-* 09:00`, systemd's `OnCalendar`.
-fn calendar_event(text: &str) -> Option<String> {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let is_time =
-        |word: &str| word.contains(':') && word.bytes().all(|b| b.is_ascii_digit() || b":*/,.".contains(&b));
-    let is_date =
-        |word: &str| word.matches('-').count() == 2 && !word.bytes().any(|b| b.is_ascii_alphabetic());
-    if text.starts_with("at ") || !words.iter().any(|word| is_time(word) || is_date(word)) || words.len() > 4
-    {
-        return None;
-    }
-    let time = words.iter().find(|word| is_time(word)).copied().unwrap_or("00:00");
-    let plain = words.iter().all(|word| is_time(word) || *word == "*-*-*" || !is_date(word));
-    let part = |n: usize| time.split(':').nth(n).and_then(|n| n.parse::<u8>().ok());
-    let days = words.iter().find(|word| !is_time(word) && !is_date(word));
-    let days = days.map_or(Some("*".to_string()), |days| weekdays(days));
-    let translated = match (part(0), part(1), part(2).unwrap_or(0), days) {
-        (Some(hour), Some(minute), 0, Some(days)) if plain => format!(": write `{minute} {hour} * * {days}`"),
-        _ => ": write it as a cron line, such as `0 9 * * MON-FRI`".to_string(),
-    };
-    Some(format!("this is written for systemd's OnCalendar{translated}"))
-}
-
-/// systemd's weekdays, such as `Mon..Fri` or `Sat,Sun`, as cron writes them.
-fn weekdays(text: &str) -> Option<String> {
-    let day = |day: &str| {
-        let short = day.get(..3)?.to_ascii_uppercase();
-        DAYS.contains(&short.as_str()).then_some(short)
-    };
-    let part = |part: &str| match part.split_once("..") {
-        Some((first, last)) => Some(format!("{}-{}", day(first)?, day(last)?)),
-        None => day(part),
-    };
-    let parts: Option<Vec<String>> = text.split(',').map(part).collect();
-    parts.map(|parts| parts.join(","))
-}
-
-/// The replacement for an offset from UTC that is written as a zone, such as `GMT+3`: the IANA names of such zones have
-/// the opposite sign.
-pub(super) fn zone(name: &str) -> Option<String> {
-    let upper = name.to_ascii_uppercase();
-    let offset = upper.strip_prefix("GMT").or_else(|| upper.strip_prefix("UTC")).unwrap_or(&upper);
-    let (sign, hours) = match offset.split_at_checked(1)? {
-        ("+", hours) => ("-", hours),
-        ("-", hours) => ("+", hours),
-        _ => return None,
-    };
-    let (hours, minutes) = hours.split_once(':').unwrap_or((hours, "0"));
-    let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
-    let side = if sign == "-" { "ahead of" } else { "behind" };
-    match (hours, minutes) {
-        (0..=12, 0) => Some(format!(
-            "the zone {hours} h {side} UTC is `Etc/GMT{sign}{hours}`, whose sign is the opposite one; a place such as \
-             `Europe/Berlin` also knows its clock changes"
-        )),
-        _ => Some("write a place that has this offset, such as `Asia/Kolkata`".to_string()),
-    }
+/// The text between the brackets of `name(…)`.
+fn call<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(name.len())?;
+    let inner = rest.trim_ascii_start().strip_prefix('(')?.trim_ascii_end().strip_suffix(')')?;
+    head.eq_ignore_ascii_case(name).then_some(inner.trim_ascii())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::schedule::Schedule;
-
-    #[test]
-    fn schedules_of_other_programs_are_refused_with_their_translation() {
-        for (text, says) in [
-            (
-                "CRON_TZ=America/New_York 30 9 * * 1-5",
-                "write timezone = \"America/New_York\" and schedule = \"30 9 * * 1-5\"",
-            ),
-            (
-                "TZ=Europe/London 0 22 * * SUN",
-                "write timezone = \"Europe/London\" and schedule = \"0 22 * * SUN\"",
-            ),
-            ("cron(0 2 ? * 6L *)", "AWS EventBridge: write `0 0 2 ? * 6L`"),
-            ("cron(15 10 * * ? 2031)", "write `0 15 10 * * ? 2031`"),
-            ("rate(5 minutes)", "write `@every 5m`"),
-            ("rate(1 day)", "write `@every 1d`"),
-            ("Mon..Fri *-*-* 09:00", "systemd's OnCalendar: write `0 9 * * MON-FRI`"),
-            ("*-*-* 02:30:00", "write `30 2 * * *`"),
-            ("Sat,Sun 10:00", "write `0 10 * * SAT,SUN`"),
-            ("*-*-01 04:00", "systemd's OnCalendar: write it as a cron line"),
-        ] {
-            let said = Schedule::parse(text, "").unwrap_err();
-            assert!(said.to_string().contains(says), "{text}: {said}");
-            for line in says.split('`').skip(1).step_by(2) {
-                assert!(Schedule::parse(line, "").is_ok(), "what is proposed is read: {line}");
-            }
-        }
-        let sunday = Schedule::parse("0 0 2 * * 0", "").unwrap_err().to_string();
-        assert!(sunday.contains("0 is outside 1-7; with 6 fields Sunday is 1 or SUN"), "{sunday}");
-    }
-
-    #[test]
-    fn an_offset_is_no_zone_and_its_sign_is_a_trap() {
-        for (zone, says) in [
-            ("GMT+3", "3 h ahead of UTC is `Etc/GMT-3`"),
-            ("UTC-5", "5 h behind UTC is `Etc/GMT+5`"),
-            ("+02:00", "2 h ahead of UTC is `Etc/GMT-2`"),
-            ("UTC+5:30", "write a place that has this offset"),
-            ("berlin", "such as `Europe/Berlin`"),
-        ] {
-            let said = Schedule::parse("@daily", zone).unwrap_err().to_string();
-            assert!(said.contains(says), "{zone}: {said}");
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 /// The names and the cron lines they stand for.
-const NAMES: &[(&str, &str)] = &[
+pub(super) const NAMES: &[(&str, &str)] = &[
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
     ("@monthly", "0 0 1 * *"),

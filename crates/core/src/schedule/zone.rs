@@ -4,8 +4,10 @@
 //! are skipped; or back, and some are shown twice. The schedule's [`Dst`] decides what happens then.
 
 use super::error::{ScheduleError, quote};
+use super::zone_names;
+use crate::characters;
 use crate::steps::step;
-use alloc::format;
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use jiff::Timestamp;
@@ -105,19 +107,13 @@ impl Zone {
             Ok(zone) if !zone.is_unknown() => return Ok(Self(zone)),
             _ => {}
         }
-        if let Some(fix) = super::foreign::zone(name) {
-            return Err(ScheduleError::new(format_args!(
-                "timezone {} is not an IANA time zone; {fix}",
-                quote(name)
-            )));
+        if let Some(c) = characters::foreign(name) {
+            let (odd, instead) = (characters::describe(c), characters::instead(c));
+            return Err(ScheduleError::new(format_args!("timezone {} holds {odd}: {instead}", quote(name))));
         }
-        let city = |full: &str| full.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(name));
-        let meant = names.available().find(|known| city(known.as_str()));
-        let fix = meant.map_or("`Europe/Berlin` or `UTC`".into(), |known| format!("`{}`", known.as_str()));
-        Err(ScheduleError::new(format_args!(
-            "timezone {} is not an IANA time zone; write `Area/City`, such as {fix}",
-            quote(name)
-        )))
+        let known: Vec<_> = names.available().collect();
+        let fix = zone_names::fix(name, known.iter().map(|known| known.as_str()));
+        Err(ScheduleError::new(format_args!("timezone {} is not an IANA time zone; {fix}", quote(name))))
     }
 
     /// The zone's IANA name.

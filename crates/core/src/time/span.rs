@@ -10,6 +10,8 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Millis;
+use super::interval::interval;
+use crate::characters;
 use crate::schedule::quote;
 use crate::steps::step;
 
@@ -90,7 +92,7 @@ impl TimeSpan {
             let (unit, tail) = tail.split_at(unit_end);
             let unit = UNITS.iter().find(|(name, _)| *name == unit).filter(|_| !number.is_empty());
             let Some((_, ms)) = unit else {
-                return Err(wrong("write numbers with a unit (d, h, m, s or ms), such as `90s` or `1h30m`"));
+                return Err(wrong(&advice(text)));
             };
             let number = number.parse::<i64>().map_err(|_| outside())?;
             span = number.checked_mul(*ms).and_then(|ms| span.checked_add(ms)).ok_or_else(outside)?;
@@ -119,6 +121,18 @@ impl TimeSpan {
     #[must_use]
     pub fn as_secs(self) -> u64 {
         Duration::from(self).as_secs()
+    }
+}
+
+/// What to write instead of a text that is no span.
+fn advice(text: &str) -> String {
+    if let Some(c) = characters::foreign(text) {
+        return format!("it holds {}: {}", characters::describe(c), characters::instead(c));
+    }
+    let units = "write numbers with a unit (d, h, m, s or ms), such as `90s` or `1h30m`";
+    match interval(text) {
+        Some(meant) => format!("{units}; did you mean `{meant}`?"),
+        None => units.to_string(),
     }
 }
 
@@ -215,11 +229,24 @@ mod tests {
 
     #[test]
     fn what_is_no_span_is_refused_with_the_fix() {
-        for nonsense in ["s", "-1s", "1", "1y", "1.5s", " 1s"] {
+        for nonsense in ["s", "-1s", "1", "1y", "x", "P1M"] {
             let refused = any(nonsense).unwrap_err().to_string();
             let fix = "write numbers with a unit (d, h, m, s or ms), such as `90s` or `1h30m`";
             assert_eq!(refused, format!("--wait `{nonsense}`: {fix}"));
         }
+        for (nearly, meant) in [
+            ("5 minutes", "5m"),
+            ("5min", "5m"),
+            ("1.5s", "1s500ms"),
+            (" 1s", "1s"),
+            ("PT1H30M", "1h30m"),
+            ("1w", "7d"),
+        ] {
+            let refused = any(nearly).unwrap_err().to_string();
+            assert!(refused.ends_with(&format!("; did you mean `{meant}`?")), "{refused}");
+        }
+        let unseen = any("5\u{a0}m").unwrap_err().to_string();
+        assert!(unseen.contains("a no-break space (U+00A0): write a plain space"), "{unseen}");
         assert_eq!(
             any("").unwrap_err().to_string(),
             "--wait ``: the span is missing, such as `90s` or `1h30m`"
