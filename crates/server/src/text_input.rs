@@ -3,7 +3,9 @@
 
 mod error;
 mod keys;
+mod nulls;
 pub(crate) mod schema;
+mod syntax;
 mod value_kind;
 
 use std::fmt;
@@ -72,12 +74,24 @@ pub(crate) fn read<T: DeserializeOwned>(
 
 fn toml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputError> {
     let at = |error: &toml::de::Error| error.span().map_or((1, 1), |span| position(text, span.start));
-    let whole = |error: toml::de::Error| InputError::syntax(at(&error), error.message());
+    let whole = |error: toml::de::Error| {
+        InputError::syntax(
+            at(&error),
+            &syntax::explained(TextFormat::Toml, text, at(&error), error.message()),
+        )
+    };
     let input = toml::de::Deserializer::parse(text).map_err(whole)?;
     serde_path_to_error::deserialize(input).map_err(|error| {
         let path = error.path().clone();
         let error = error.into_inner();
-        InputError::new(at(&error), &path, error.message(), (TextFormat::Toml, kind))
+        let mut mistake = InputError::new(at(&error), &path, error.message(), (TextFormat::Toml, kind));
+        if let Some(begin) = error.span().and_then(|span| text.get(span))
+            && begin.starts_with(|c: char| c.is_ascii_digit())
+            && mistake.text.ends_with(", not a table")
+        {
+            mistake.text = mistake.text.replace(", not a table", ": put the date in quotes");
+        }
+        mistake
     })
 }
 
@@ -131,7 +145,7 @@ fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
     let input = serde_yaml_ng::Deserializer::from_str(text);
     let input = serde_path_to_error::Deserializer::new(input, &mut track);
     let read = serde_yaml_ng::with::singleton_map_recursive::deserialize(input);
-    read.map_err(|error| {
+    let read = read.map_err(|error| {
         let at = error.location().map_or((1, 1), |at| (at.line(), at.column()));
         let what = error.to_string();
         let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
@@ -141,11 +155,15 @@ fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
             Some((before, rest)) if !before.is_empty() && path.to_string().starts_with(before) => rest,
             _ => what,
         };
-        match path.iter().len() {
-            0 if InputErrorKind::of(what).is_syntax() => InputError::syntax(at, what),
-            _ => InputError::new(at, &path, what, (TextFormat::Yaml, kind)),
+        match syntax::yaml(text, at, what) {
+            Some(fix) => InputError::syntax(at, &fix),
+            None if path.iter().len() == 0 && InputErrorKind::of(what).is_syntax() => {
+                InputError::syntax(at, what)
+            }
+            None => InputError::new(at, &path, what, (TextFormat::Yaml, kind)),
         }
-    })
+    })?;
+    nulls::refuse(text, kind).map(|()| read)
 }
 
 /// Parses JSON.
@@ -162,9 +180,20 @@ pub(crate) fn json<T: DeserializeOwned>(text: &[u8], kind: ReadTarget) -> Result
             (Some(path), serde_json::error::Category::Data) => {
                 InputError::new(at, path, what, (TextFormat::Json, kind))
             }
-            _ => InputError::syntax(at, what),
+            // Where a word or a table is due, any other value is a mistake of syntax to the library.
+            (Some(path), _) if syntax::is_json(text) => {
+                let found = syntax::found(text, path);
+                let what = format!("invalid type: {found}, expected a text or a table");
+                InputError::new(at, path, &what, (TextFormat::Json, kind))
+            }
+            _ => InputError::syntax(at, &syntax::json(text, at, what)),
         }
     };
+    if let (Some(b'['), false) = (text.trim_ascii_start().first(), kind == ReadTarget::Body) {
+        let what = "invalid type: sequence, expected a table";
+        let nowhere = serde_path_to_error::Track::new().path();
+        return Err(InputError::new((1, 1), &nowhere, what, (TextFormat::Json, kind)));
+    }
     let read = serde_path_to_error::deserialize(&mut input)
         .map_err(|error| mistake(error.inner(), Some(error.path())))?;
     input.end().map(|()| read).map_err(|error| mistake(&error, None))
@@ -208,7 +237,8 @@ impl InputError {
         let mut names: Vec<&str> = path.iter().filter_map(name).collect();
         if let InputErrorKind::UnknownKey { key, .. }
         | InputErrorKind::Missing { key }
-        | InputErrorKind::Twice { key } = &fault
+        | InputErrorKind::Twice { key }
+        | InputErrorKind::UnknownWord { word: key, .. } = &fault
             && names.last() == Some(key)
         {
             // Some parsers include the key itself in the path, and some do not.
@@ -237,7 +267,7 @@ fn name(segment: &Segment) -> Option<&str> {
 }
 
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The line and column, counted from 1, of an offset into a text.
@@ -254,7 +284,7 @@ pub(crate) fn plain(text: String) -> String {
         Some(rest) => rest.to_owned(),
         None => text,
     };
-    if text.contains('\r') { text.replace("\r\n", "\n") } else { text }
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text }
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub struct JobFile {
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
     /// The pool that counts its runs with those of other jobs, and how many may execute at once; none when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool<WrittenName<PoolName>>>,
     /// The number of shards of a fire.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -76,7 +76,7 @@ pub struct JobFile {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
     /// The parameters that a manual run may be given, by name: each is a variable of the command.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "written::entries", skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, JobParameter>,
     /// The sharding strategy of a sharded job.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -118,16 +118,16 @@ pub struct JobFile {
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub directory: String,
     /// Variables that the command gets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "written::entries", skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Names of the node's own variables that it gets as well, beside those that every command gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
     /// Variables that hold a secret, with the name of each secret.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "written::entries", skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
     /// Variables that hold the path of a file with a secret, with the name of each secret.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "written::entries", skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_files: BTreeMap<String, String>,
     /// The text on its standard input; nothing when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -136,16 +136,16 @@ pub struct JobFile {
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// How much of its host it may use.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "written::table", skip_serializing_if = "is_default")]
     pub limits: Limits,
     /// The function to call that the embedding program registered under this name.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub function: String,
     /// How the function fetches, processes and counts data, where it is one that does (S2-21 … S2-24).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<Dataflow>,
     /// The request to make.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<Http>>,
     /// How long one attempt may take, in seconds; for ever when absent, or [`HTTP_TIMEOUT`](super::http::HTTP_TIMEOUT) for a request.
     #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
@@ -154,7 +154,7 @@ pub struct JobFile {
     #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// After how many runs in a row that ended badly the job is paused; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct JobFile {
     #[serde(default, skip_serializing_if = "is_default")]
     pub overlap: Overlap,
     /// Which events people are notified of, and by which notifiers; by the nodes' settings alone when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub notify: Option<Box<Notify>>,
     /// Whether it is enabled. A disabled job has no owner and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]

@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_yes, yes};
+use crate::spelling;
 use crate::time::Millis;
 
 pub use codes::StatusCodes;
@@ -54,7 +55,11 @@ pub struct Http {
     pub method: String,
     /// Additional headers; `{{secret:NAME}}` stands for the content of a file of the node.
     /// Every request of a run has its own ones beside these.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "super::written::entries",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub headers: BTreeMap<String, String>,
     /// The body: a text in which `{{run}}` and the like stand for facts of the run, `{{parameter:NAME}}` for the value of a
     /// parameter, and `{{secret:NAME}}` for the content of a file of the node.
@@ -127,7 +132,10 @@ impl Http {
     pub(super) fn validate(&self) -> Result<(), String> {
         self.validate_url()?;
         if !METHODS.contains(&self.method()) {
-            return Err(format!("http.method is {:?}: use one of {}", self.method, METHODS.join(", ")));
+            let meant = spelling::nearest(&self.method.to_ascii_uppercase(), METHODS.iter().copied());
+            let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            let all = METHODS.join(", ");
+            return Err(format!("http.method is {:?}: use one of {all}{meant}", self.method));
         }
         if !self.body.is_empty() && ["GET", "HEAD"].contains(&self.method()) {
             return Err(format!(

@@ -34,7 +34,11 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
     /// The limits of all processes of a run together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::written::table_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub together: Option<RunLimits>,
 }
 
@@ -200,9 +204,23 @@ impl RunLimits {
     }
 }
 
+/// A size as it must be written, made of one in other words, such as `512MB`, `512 MiB` or `1g`.
+fn meant_size(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let unit = unit.trim_start().to_ascii_uppercase();
+    let letter = unit.strip_suffix('B').unwrap_or(&unit);
+    let letter = letter.strip_suffix('I').unwrap_or(letter);
+    let known = !number.is_empty() && matches!(letter, "K" | "M" | "G" | "T");
+    known.then(|| format!("{number}{letter}"))
+}
+
 /// Parses `512M`: bytes, or with K, M, G or T as many times 1024.
 fn memory(field: &str, text: &str) -> Result<u64, String> {
-    let wrong = || format!("{field} is {text:?}: write a whole number with K, M, G or T, as 512M");
+    let wrong = || {
+        let meant = meant_size(text).map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"));
+        format!("{field} is {text:?}: write a whole number with K, M, G or T, as 512M{meant}")
+    };
     let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(end);
     let power = match unit {
@@ -226,6 +244,16 @@ mod tests {
 
     fn read(text: &str) -> Result<LimitValues, String> {
         serde_json::from_str::<Limits>(text).map_err(|e| e.to_string())?.read()
+    }
+
+    #[test]
+    fn a_size_in_other_words_gets_its_fix() {
+        for (text, meant) in [("512MB", "512M"), ("512Mi", "512M"), ("2 GiB", "2G"), ("1g", "1G")] {
+            let said = read(&format!(r#"{{"memory":"{text}"}}"#)).unwrap_err();
+            assert!(said.ends_with(&format!("; did you mean \"{meant}\"?")), "{text}: {said}");
+        }
+        let said = read(r#"{"memory":"much"}"#).unwrap_err();
+        assert!(said.ends_with("as 512M"), "{said}");
     }
 
     #[test]

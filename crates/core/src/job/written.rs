@@ -1,10 +1,13 @@
 //! Deserializers for fields of a job that may be written in more than one way.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::{self, Error, SeqAccess, Visitor};
+use core::marker::PhantomData;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::shards::SHARDS_MAX;
@@ -101,6 +104,58 @@ pub(super) mod span_or_none {
             None => output.serialize_none(),
         }
     }
+}
+
+/// A table by the name of its keys, and no list of their values in some order.
+pub(super) fn table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<T, D::Error> {
+    struct TableVisitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for TableVisitor<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    input.deserialize_map(TableVisitor(PhantomData))
+}
+
+/// The same where the key may be absent.
+pub(super) fn table_or_none<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    input: D,
+) -> Result<Option<T>, D::Error> {
+    struct OptionalTable<T>(T);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for OptionalTable<T> {
+        fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+            table(input).map(Self)
+        }
+    }
+    Ok(Option::<OptionalTable<T>>::deserialize(input)?.map(|table| table.0))
+}
+
+/// A table of names and values, each name once: of two values one would silently be lost.
+pub(super) fn entries<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    input: D,
+) -> Result<BTreeMap<String, T>, D::Error> {
+    struct EntriesVisitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
+        type Value = BTreeMap<String, T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some(name) = map.next_key::<String>()? {
+                if entries.contains_key(&name) {
+                    return Err(A::Error::custom(format_args!("names {name:?} twice: leave one out")));
+                }
+                entries.insert(name, map.next_value()?);
+            }
+            Ok(entries)
+        }
+    }
+    input.deserialize_map(EntriesVisitor(PhantomData))
 }
 
 /// Parameters as a list, or as `0=a,1=b`.
@@ -200,6 +255,29 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn a_table_has_names_and_each_once() {
+        let of = |fields: &str| serde_json::from_str::<JobFile>(&format!(r#"{{"name":"j",{fields}}}"#));
+        for list in [
+            r#""retry":[3]"#,
+            r#""pool":["db",3]"#,
+            r#""limits":[]"#,
+            r#""limits":{"together":[]}"#,
+            r#""notify":[]"#,
+            r#""dataflow":["5m"]"#,
+            r#""http":["http://h/"]"#,
+            r#""environment":[]"#,
+        ] {
+            let said = of(list).unwrap_err().to_string();
+            assert!(said.contains("expected a table"), "{list}: {said}");
+        }
+        for twice in ["environment", "secrets", "secret_files"] {
+            let said = of(&format!(r#""{twice}":{{"A":"1","A":"2"}}"#)).unwrap_err().to_string();
+            assert!(said.starts_with("names \"A\" twice: leave one out"), "{twice}: {said}");
+        }
+        assert_eq!(of(r#""retry":null,"pool":null"#).unwrap().retry, None);
     }
 
     #[test]

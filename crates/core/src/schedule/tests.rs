@@ -200,7 +200,10 @@ fn refusals_say_what_is_wrong() {
             "99999999999999999999 * * * *",
             "minute field `99999999999999999999`: `99999999999999999999` is outside 0-59",
         ),
-        ("٣ * * * *", "schedule `٣ * * * *`: it holds the character `٣` (U+0663): only plain ASCII has a meaning here"),
+        (
+            "٣ * * * *",
+            "schedule `٣ * * * *`: it holds the character `٣` (U+0663): only plain ASCII has a meaning here",
+        ),
         ("\0 * * * *", "minute field `\\0`: `\\0` is not a number 0-59"),
         (
             "* * L * *",

@@ -1,5 +1,7 @@
 //! Parses serde's fixed error sentences into kinds of mistakes.
 
+use evenkeel_core::characters;
+
 /// A kind of mistake.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InputErrorKind<'a> {
@@ -52,10 +54,17 @@ impl<'a> InputErrorKind<'a> {
             }
         }
         // The TOML parser's message about a choice that is neither a text nor a table.
-        match text.strip_prefix("wanted string or table") {
-            Some(_) => Self::WrongValue { found: "", expected: "a text or a table" },
-            None => Self::Other(text),
+        if text.starts_with("wanted string or table") {
+            return Self::WrongValue { found: "", expected: "a text or a table" };
         }
+        // And the one about such a table with no key, or with several.
+        if text.starts_with("wanted exactly 1 element") {
+            return Self::WrongValue {
+                found: "a table without a key or with several",
+                expected: "a table with one key",
+            };
+        }
+        Self::Other(text)
     }
 
     /// Whether it is about the syntax of the format rather than about a value.
@@ -67,7 +76,7 @@ impl<'a> InputErrorKind<'a> {
     /// a name of the whole text.
     pub(super) fn message(&self, key: &str, takes: &str, holder: &str, whole: &str) -> String {
         let subject = if key.is_empty() { whole } else { key };
-        let known = |expected: &str| if takes.is_empty() { expected.to_owned() } else { takes.to_owned() };
+        let known = |expected: &str| if takes.is_empty() { plain(expected) } else { takes.to_owned() };
         match self {
             Self::UnknownKey { key, allowed } => match nearest(key, allowed) {
                 Some(meant) => format!("unknown key {key:?}: did you mean {meant:?}?"),
@@ -93,7 +102,8 @@ impl<'a> InputErrorKind<'a> {
                 let meant = nearest(word, allowed)
                     .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
                 let subject = if subject.is_empty() { "the value" } else { subject };
-                format!("{subject} is {word:?}: it takes {}{meant}", known(&format!("one of {list}")))
+                let takes = known(&format!("one of {list}"));
+                format!("{subject} is {word:?}: it takes {takes}{meant}{}", unseen(word))
             }
             Self::Other(text) => {
                 let last = subject.rsplit('.').next().unwrap_or_default();
@@ -109,9 +119,34 @@ impl<'a> InputErrorKind<'a> {
     }
 }
 
+/// The end of a message about a word, where it holds a character that people do not see.
+pub(super) fn unseen(word: &str) -> String {
+    characters::hidden(word).map_or_else(String::new, |c| {
+        format!("; it holds {}: {}", characters::describe(c), characters::instead(c))
+    })
+}
+
+/// serde's description of what it expected, in plain words.
+fn plain(expected: &str) -> String {
+    match expected {
+        "a string" | "string" => "a text".to_owned(),
+        "a sequence" | "sequence" => "a list".to_owned(),
+        "a map" | "map" => "a table".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "isize" | "u8" | "u16" | "u32" | "u64" | "usize" => {
+            "a whole number".to_owned()
+        }
+        "f32" | "f64" => "a number".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
 /// serde's description of a value, in plain words.
 fn value(found: &str) -> String {
-    let inner = |kind: &str| found.strip_prefix(kind).map(|rest| rest.trim_matches('`'));
+    // A number that fits no type has the name of one behind it.
+    let inner =
+        |kind: &str| found.strip_prefix(kind).and_then(|rest| rest.trim_start_matches('`').split('`').next());
     if let Some(number) = inner("integer ").or_else(|| inner("floating point ")) {
         return format!("the number {number}");
     }
@@ -125,6 +160,8 @@ fn value(found: &str) -> String {
         "map" => "a table".to_owned(),
         "sequence" => "a list".to_owned(),
         "null" | "unit value" | "Option value" => "nothing".to_owned(),
+        "unit variant" => "a word alone".to_owned(),
+        "newtype variant" | "struct variant" | "tuple variant" => "a table".to_owned(),
         other => other.to_owned(),
     }
 }
@@ -137,8 +174,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("catch_up_age", "catch_up_window"),
     ("catchup", "catch_up"),
     ("cmd", "command"),
+    ("coalesce", "latest"),
     ("codes", "exit_codes"),
     ("concurrency", "overlap"),
+    ("concurrency_policy", "overlap"),
+    ("concurrent", "allow"),
     ("cron", "schedule"),
     ("cwd", "directory"),
     ("dir", "directory"),
@@ -152,10 +192,18 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("guarantee", "min_durability"),
     ("interval", "schedule"),
     ("labels", "node_selector"),
+    ("kill", "replace"),
+    ("max_attempts", "max_retries"),
     ("max_difference", "max_clock_skew"),
     ("monitor", "monitor_execution"),
+    ("never", "skip"),
     ("nodes", "node_selector"),
+    ("none", "skip"),
+    ("on_error", "notify"),
+    ("once", "latest"),
     ("only", "require_calendars"),
+    ("parallel", "allow"),
+    ("queued", "queue"),
     ("program", "command"),
     ("recut_wait", "reshard_timeout"),
     ("retries", "retry"),
@@ -177,8 +225,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// The allowed word that was probably meant.
 pub(crate) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase().replace('-', "_");
-    let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == plain).map(|(_, ours)| *ours);
-    if let Some(ours) = elsewhere.and_then(|ours| allowed.iter().find(|known| **known == ours)) {
+    let plain: String = plain.chars().filter(|c| !characters::is_hidden(*c)).collect();
+    if let Some(same) = allowed.iter().find(|known| known.eq_ignore_ascii_case(&plain)) {
+        return Some(same);
+    }
+    let mut elsewhere = ELSEWHERE.iter().filter(|(theirs, _)| *theirs == plain).map(|(_, ours)| *ours);
+    if let Some(ours) = elsewhere.find_map(|ours| allowed.iter().find(|known| **known == ours)) {
         return Some(ours);
     }
     if plain.chars().count() < 2 {

@@ -1,7 +1,7 @@
 //! The table of every key that users write, and the values that it takes.
 
 use super::TextFormat;
-use super::error::nearest;
+use super::error::{nearest, unseen};
 use super::value_kind::ValueKind;
 use ValueKind::{
     CatchUp, CodesAndRanges, Flag, Number, OneOf, Overlap, Parameters, Program, SomeOf, Span, Table, Text,
@@ -303,8 +303,33 @@ pub(super) fn takes((language, kind): (TextFormat, ReadTarget), address: &str) -
         }
         (TextFormat::Yaml, "job" | "calendar") => "a list: begin each with a dash, as \"- name: …\"",
         (TextFormat::Json, "job" | "calendar") => "a list, as [{\"name\": …}]",
-        _ => KEYS.iter().find(|(known, ..)| *known == address).map_or("", |(_, _, takes)| takes),
+        _ => KEYS
+            .iter()
+            .find(|(known, ..)| *known == address)
+            .map_or_else(|| takes_inside(address), |(_, _, takes)| takes),
     }
+}
+
+/// The values that an entry of a table takes whose names users choose; empty where there is none.
+fn takes_inside(address: &str) -> &'static str {
+    let Some((holder, last)) = address.rsplit_once('.') else { return "" };
+    match (kind(holder), last) {
+        (Some(TextTable), _) => "a text",
+        (Some(Parameters), _) => "a table, as { type = \"date\" }",
+        (None, last) if holder.starts_with("job.parameters.") => match last {
+            "type" => "\"string\", \"integer\", \"boolean\" or \"date\"",
+            "default" => "a text, a number, or true or false",
+            "allowed" => "a list of values, as [\"eu\", \"us\"]",
+            "description" => "a text",
+            _ => "",
+        },
+        _ => "",
+    }
+}
+
+/// The kind of value that the value at this address takes, if the table has it.
+pub(super) fn kind(address: &str) -> Option<ValueKind> {
+    KEYS.iter().find(|(known, ..)| *known == address).map(|(_, kind, _)| *kind)
 }
 
 /// The address below another one.
@@ -326,7 +351,7 @@ pub(super) fn unknown(read: (TextFormat, ReadTarget), address: &str, key: &str, 
         "" => String::new(),
         holder => format!(" in {holder}"),
     };
-    let begin = format!("unknown key {key:?}{holder}");
+    let begin = format!("unknown key {key:?}{holder}{}", unseen(key));
     if kind == ReadTarget::JobFile && address.is_empty() && ["apiVersion", "kind", "spec"].contains(&key) {
         return format!(
             "{begin}: this is a Kubernetes manifest, import it with `evenkeel import kubernetes FILE`"

@@ -4,6 +4,8 @@ use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::JobFile;
 use serde::Deserialize;
 
+mod kinds;
+
 use super::*;
 use crate::settings::SettingsArgs;
 
@@ -77,7 +79,7 @@ fn the_commonest_mistakes_are_told_with_their_line_their_key_and_the_fix() {
             "environment = [\"A=1\"]",
             "environment takes a table of texts, as { LANG = \"de_DE.UTF-8\" }, not a list",
         ),
-        ("environment = { A = 1 }", "environment.A takes a string, not the number 1"),
+        ("environment = { A = 1 }", "environment.A takes a text, not the number 1"),
         (
             "placement = \"shard\"",
             "placement is \"shard\": it takes \"claimed\", \"sharded\", \"broadcast\" or \"dispatched\"; did you mean \"sharded\"?",
@@ -155,7 +157,7 @@ fn single_brackets_and_a_wrong_top_are_told_in_each_language() {
             "job takes a list, as [{\"name\": …}], not a table",
         ),
         (TextFormat::Json, "{\"job\": [\n{\"name\": \"t\",\n \"retry\": 3}]}", "3:11: retry takes a table"),
-        (TextFormat::Json, "{\"job\": [", "1:9: EOF"),
+        (TextFormat::Json, "{\"job\": [", "1:9: the text ends too early: a bracket"),
     ] {
         let said = file(language, text);
         assert!(said.contains(says), "{text}\n said {said}\n not  {says}");
