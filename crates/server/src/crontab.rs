@@ -7,6 +7,7 @@ mod seconds;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use evenkeel_core::characters;
 use evenkeel_core::ids::JobName;
 use evenkeel_core::job::{CatchUp, Job, JobFile, Program, SHELL, Work};
 use evenkeel_core::schedule::Schedule;
@@ -73,6 +74,8 @@ pub(crate) struct CrontabImport {
     pub(crate) jobs: Vec<Job>,
     /// Remarks on what could not be imported unchanged.
     pub(crate) remarks: Vec<CrontabRemark>,
+    /// How many entries are mistakes by themselves, and are no job therefore.
+    pub(crate) mistakes: usize,
 }
 
 /// The settings of the lines above an entry.
@@ -99,9 +102,11 @@ struct ImportedEntry {
 /// A line is invalid; the text names it and the fix.
 pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, CliError> {
     let mut import = CrontabImport::default();
+    // Some editors end a line with a carriage return, alone or before the line feed.
+    let text = &text.replace("\r\n", "\n").replace('\r', "\n");
     let text = match text.strip_prefix('\u{feff}') {
         Some(rest) => {
-            let what = line::named('\u{feff}');
+            let what = characters::describe('\u{feff}');
             let text =
                 format!("{what} begins the file and is skipped: save it without one, cron stumbles over it");
             import.remarks.push(CrontabRemark { line: 1, text });
@@ -125,8 +130,13 @@ pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, 
             CrontabLine::Nothing => {}
             CrontabLine::Setting { name, value } => setting.take(name, value, &mut remark).map_err(wrong)?,
             CrontabLine::Entry(entry) => {
-                if let Some(loss) = entry.loss(&origin.users) {
+                if let Some(loss) = entry.loss() {
                     remark(loss);
+                    continue;
+                }
+                if let Some(mistake) = entry.unknown_user(&origin.users) {
+                    remark(mistake);
+                    import.mistakes += 1;
                     continue;
                 }
                 let schedule = entry.schedule(origin.seconds);
@@ -206,10 +216,17 @@ fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job,
 
 impl CrontabContext {
     fn take(&mut self, name: String, value: String, remark: &mut impl FnMut(String)) -> Result<(), String> {
+        if let Some(odd) = characters::hidden(&value) {
+            let (odd, instead) = (characters::describe(odd), characters::instead(odd));
+            let said = format!("{name} holds {odd}: {instead}");
+            match name.as_str() {
+                "CRON_TZ" | "SHELL" | "HOME" => return Err(said),
+                _ => remark(said),
+            }
+        }
         match name.as_str() {
             "CRON_TZ" => {
-                jiff::tz::TimeZone::get(&value)
-                    .map_err(|_| format!("CRON_TZ names no zone {value:?}: use a name like Europe/Berlin"))?;
+                Schedule::parse("@daily", &value).map_err(|e| format!("CRON_TZ: {e}"))?;
                 self.zone = value;
             }
             "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => {

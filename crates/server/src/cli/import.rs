@@ -14,7 +14,7 @@ use super::namespace_args::ListedNamespaceArgs;
 use super::plan;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabRemark, CrontabSource};
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
 use crate::import::report::{self, ImportFate, ImportFinding};
 use crate::output::{self, OutputFormat};
@@ -99,9 +99,11 @@ pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
 fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     let text = read(&args.file)?;
     let mut origin = origin(args)?;
-    if !args.dry_run {
-        origin.known = known(&args.reach.client()?, &origin)?;
-    }
+    origin.known = match args.dry_run {
+        // The names are those that an import would give, if a node can say which jobs there are.
+        true => args.reach.client().and_then(|client| known(&client, &origin)).unwrap_or_default(),
+        false => known(&args.reach.client()?, &origin)?,
+    };
     let import = crontab::read(&text, &origin)?;
     remarks(&import, args.reach.output);
     if import.jobs.iter().any(|job| job.work.command().is_some_and(|command| command.directory.is_empty())) {
@@ -116,13 +118,24 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
             "the crontab holds no entry to import",
         )?;
     } else if args.dry_run {
-        return dry(&Declarations { calendars: Vec::new(), jobs: import.jobs }, args.reach.output);
+        dry(&Declarations { calendars: Vec::new(), jobs: import.jobs.clone() }, args.reach.output)?;
     } else if args.plan {
         plan::file(&Declarations { calendars: Vec::new(), jobs: import.jobs.clone() }, &args.reach)?;
     } else {
         super::apply::apply(&EncodedJobs::of(&import.jobs)?, &args.reach)?;
     }
-    gone(&import, &origin, args)
+    if import.mistakes > 0 {
+        let how_many = if import.mistakes == 1 {
+            "1 entry is".to_owned()
+        } else {
+            format!("{} entries are", import.mistakes)
+        };
+        return Err(CliError::new(
+            ExitKind::Failed,
+            format!("{how_many} not imported, as said above; all others are"),
+        ));
+    }
+    if args.dry_run { Ok(()) } else { gone(&import, &origin, args) }
 }
 
 /// Prints the remarks on lines: as rows of the report for programs.

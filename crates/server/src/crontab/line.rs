@@ -1,5 +1,7 @@
 //! Parses one line of a crontab as cron does.
 
+use evenkeel_core::characters;
+
 use super::CrontabFormat;
 
 /// The content of a line.
@@ -34,6 +36,10 @@ pub(super) struct CrontabEntry {
     pub(super) when: CrontabSchedule,
     /// The user; only in the system form.
     pub(super) user: Option<String>,
+    /// The group behind the user, as Debian and BSD allow it.
+    pub(super) group: Option<String>,
+    /// The flags before the command, as OpenBSD has them.
+    pub(super) flags: String,
     /// The command, for the shell.
     pub(super) command: String,
     /// The input of the command, from behind the first `%`.
@@ -52,8 +58,8 @@ impl CrontabEntry {
         }
     }
 
-    /// Why this entry cannot be imported at all; `None` if it can.
-    pub(super) fn loss(&self, users: &[String]) -> Option<String> {
+    /// Why this entry has no meaning in a cluster; `None` if it has one.
+    pub(super) fn loss(&self) -> Option<String> {
         match &self.when {
             CrontabSchedule::Word(word) if word == "@reboot" => Some(
                 "@reboot is left out: a fire belongs to the cluster, not to one host's start; use the host's own init"
@@ -63,13 +69,17 @@ impl CrontabEntry {
                 "a random time (~) is left out: write a fixed one, since every node must compute the same fire"
                     .to_owned(),
             ),
-            _ => self.user.as_ref().filter(|user| !is_known(user, users)).map(|user| {
-                format!(
-                    "it is left out, for this host has no user {user}: create the user here, correct the line, or say --user \
-                     if {user} is a command and the crontab has no user column"
-                )
-            }),
+            _ => None,
         }
+    }
+
+    /// The mistake of a user that this host does not have.
+    pub(super) fn unknown_user(&self, users: &[String]) -> Option<String> {
+        let user = self.user.as_ref().filter(|user| !is_known(user, users))?;
+        Some(format!(
+            "it is not imported, for this host has no user {user}: create the user here, correct the line, or say --user \
+             if {user} is a command and the crontab has no user column"
+        ))
     }
 
     /// Reports what changes for this entry.
@@ -79,6 +89,24 @@ impl CrontabEntry {
             remark(format!(
                 "it runs as {user}, which takes nodes that run as root{own}: on others its runs fail"
             ));
+        }
+        if let Some(group) = &self.group {
+            remark(format!("the group {group} is left out: it runs with the groups of its user"));
+        }
+        if !self.flags.is_empty() {
+            remark(format!("{} before the command is left out: it is a flag of OpenBSD's cron", self.flags));
+        }
+        if matches!(&self.when, CrontabSchedule::Word(word) if word.starts_with("@every ")) {
+            remark(
+                "@every counts from the same moment on each node, not from the start of a program".to_owned(),
+            );
+        }
+        if let Some(odd) = characters::hidden(&self.command) {
+            let (odd, instead) = (characters::describe(odd), characters::instead(odd));
+            remark(format!("the command holds {odd}, which the shell takes for a part of a word: {instead}"));
+        }
+        if self.command.ends_with('\\') {
+            remark("the command ends with a backslash, and cron joins no lines: write it on one".to_owned());
         }
         if self.quiet {
             remark("the minus before the minutes is left out: every run is in the history".to_owned());
@@ -106,7 +134,7 @@ pub(super) fn form(text: &str, users: &[String]) -> Result<Option<CrontabFormat>
     let (mut with, mut without, mut known, mut root) = (None, None, false, false);
     for (at, line) in text.lines().enumerate() {
         let Some((word, rest)) = sixth(line) else { continue };
-        let is_user = is_user(&word) && !rest.is_empty();
+        let is_user = (is_user(&word) || users.contains(&word)) && !rest.is_empty();
         // An option follows a command, never a user.
         let column = is_user && !rest.starts_with('-');
         *(if column { &mut with } else { &mut without }) = Some(at + 1);
@@ -149,20 +177,37 @@ pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<Cr
     if let Some((name, value)) = setting(line) {
         return Ok(CrontabLine::Setting { name, value });
     }
+    if let Some(odd) = line.chars().next().filter(|c| characters::is_hidden(*c)) {
+        return Err(format!("{} begins the line: {}", characters::describe(odd), characters::instead(odd)));
+    }
     let mut rest = line;
     let when = if line.starts_with('@') {
-        CrontabSchedule::Word(word(&mut rest).to_ascii_lowercase())
+        let name = word(&mut rest).to_ascii_lowercase();
+        // supercronic and ofelia have a span behind it.
+        let span = if name == "@every" { word(&mut rest) } else { "" };
+        CrontabSchedule::Word(if span.is_empty() { name } else { format!("{name} {span}") })
     } else {
         CrontabSchedule::Fields(fields(&mut rest, seconds)?)
     };
     let times = line.len() - rest.len() + rest.chars().next().map_or(0, char::len_utf8);
-    if let Some(unseen) = line[..times].chars().find(|c| is_odd(*c)) {
-        return Err(format!("{} stands among the times: write a plain space, or nothing", named(unseen)));
+    if let Some(unseen) = characters::hidden(&line[..times]) {
+        return Err(format!(
+            "{} stands among the times: write a plain space, or nothing",
+            characters::describe(unseen)
+        ));
     }
-    let user = match form {
-        CrontabFormat::User => None,
-        // Debian and BSD allow `user:group`; the group is not imported.
-        CrontabFormat::System => Some(word(&mut rest).split(':').next().unwrap_or_default().to_owned()),
+    let (user, group) = match form {
+        CrontabFormat::User => (None, None),
+        CrontabFormat::System => {
+            let column = word(&mut rest);
+            if let Some(unseen) = characters::hidden(column) {
+                let (unseen, instead) = (characters::describe(unseen), characters::instead(unseen));
+                return Err(format!("the user column holds {unseen}: {instead}"));
+            }
+            let (user, group) =
+                column.split_once(':').map_or((column, None), |(user, group)| (user, Some(group)));
+            (Some(user.to_owned()), group.map(ToOwned::to_owned))
+        }
     };
     if rest.trim().is_empty() {
         return Err(match form {
@@ -174,11 +219,12 @@ pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<Cr
             }
         });
     }
+    let flags = flags(&mut rest).to_owned();
     let (command, input) = percent(rest);
     if command.trim().is_empty() {
         return Err("there is no command before the %".to_owned());
     }
-    Ok(CrontabLine::Entry(quiet(CrontabEntry { when, user, command, input, quiet: false })))
+    Ok(CrontabLine::Entry(quiet(CrontabEntry { when, user, group, flags, command, input, quiet: false })))
 }
 
 /// The words of the schedule.
@@ -201,35 +247,33 @@ fn fields(rest: &mut &str, seconds: bool) -> Result<Vec<String>, String> {
     }
 }
 
+/// OpenBSD's flags before a command, such as `-n` and `-q`; a command never begins with a minus.
+fn flags<'a>(rest: &mut &'a str) -> &'a str {
+    let begin = *rest;
+    while rest.strip_prefix('-').is_some_and(|flag| flag.starts_with(['n', 'q', 's'])) {
+        let mut ahead = *rest;
+        let flag = word(&mut ahead);
+        if !flag[1..].chars().all(|c| "nqs".contains(c)) || ahead.is_empty() {
+            break;
+        }
+        *rest = ahead;
+    }
+    begin[..begin.len() - rest.len()].trim_end()
+}
+
 /// Whether a word is a schedule field rather than the beginning of a command.
 fn is_field(word: &str) -> bool {
     const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let part = |part: &str| {
-        let part = part.to_ascii_lowercase();
-        ["*", "?"].contains(&part.as_str())
-            || DAYS.contains(&part.as_str())
-            || (!part.is_empty() && part.chars().all(|c| c.is_ascii_digit()))
+        let day = part.to_ascii_lowercase();
+        // Quartz's words: `6L`, `15W`, `6#3`.
+        let number = part.strip_suffix(['L', 'W']).unwrap_or(part);
+        let number = number.split_once('#').map_or(number, |(number, _)| number);
+        ["*", "?", "L", "LW"].contains(&part)
+            || DAYS.contains(&day.as_str())
+            || (!number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
     };
     !word.is_empty() && word.split([',', '-', '/']).all(part)
-}
-
-/// Whether a character is invisible or looks like a space, and is none.
-fn is_odd(c: char) -> bool {
-    evenkeel_core::ids::is_unseen(c) && c != '\t' || c.is_whitespace() && !c.is_ascii()
-}
-
-/// The name of an invisible character.
-pub(super) fn named(c: char) -> String {
-    let name = match c {
-        '\u{a0}' => "a no-break space",
-        '\u{feff}' => "a byte order mark",
-        '\u{200b}' => "a zero-width space",
-        '\u{202f}' => "a narrow no-break space",
-        '\u{3000}' => "an ideographic space",
-        c if c.is_whitespace() => "a space that is none of cron's",
-        _ => "an invisible character",
-    };
-    format!("{name} (U+{:04X})", u32::from(c))
 }
 
 /// cronie and SUSE write `-*/5 * * * *` for "do not log".
@@ -255,12 +299,12 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
 /// `NAME=value`, `NAME = "value"`: cron trims what is not quoted and expands nothing.
 fn setting(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
-    let name = unquote(name.trim());
+    let name = unquote(name.trim_matches([' ', '\t']));
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !begins || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return None;
     }
-    Some((name.to_owned(), unquote(value.trim()).to_owned()))
+    Some((name.to_owned(), unquote(value.trim_matches([' ', '\t'])).to_owned()))
 }
 
 fn unquote(text: &str) -> &str {

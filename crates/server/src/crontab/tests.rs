@@ -124,7 +124,22 @@ fn a_wrong_line_refuses_the_file_and_says_the_line() {
         ("0 1 * * * a\n61 * * * * b\n", 2, "minute"),
         ("0 1 * *\n", 1, "too few words"),
         ("0 1 * * * %input only\n", 1, "no command before the %"),
-        ("CRON_TZ=Mars/Olympus\n0 1 * * * a\n", 1, "names no zone"),
+        (
+            "CRON_TZ=Mars/Olympus\n0 1 * * * a\n",
+            1,
+            "CRON_TZ: timezone `Mars/Olympus` is not an IANA time zone",
+        ),
+        ("CRON_TZ=Europe/Berln\n0 1 * * * a\n", 1, "did you mean `Europe/Berlin`?"),
+        ("CRON_TZ=Europe/Berlin\u{a0}\n0 1 * * * a\n", 1, "a no-break space (U+00A0)"),
+        ("HOME=/srv\u{200b}\n", 1, "HOME holds a zero-width space (U+200B): remove it"),
+        ("0 1 * * * a\n\u{a0}# a comment\n", 2, "a no-break space (U+00A0) begins the line"),
+        ("0 1 * * * a\n\u{feff}0 2 * * * b\n", 2, "a byte order mark (U+FEFF) begins the line"),
+        ("0 1 * * * a\r\u{2028}0 2 * * * b\r", 2, "a line separator (U+2028) begins the line"),
+        ("0 1 * * * root a\n0 2 * * * root\u{a0} b\n", 2, "the user column holds a no-break space (U+00A0)"),
+        ("0 0 12 ? * 6#3 /app/run.sh\n", 1, "say --seconds"),
+        ("0 0 12 ? * 6L 2031 /app/run.sh\n", 1, "say --seconds"),
+        ("@every_minute a\n", 1, "write `* * * * *`"),
+        ("@every soon a\n", 1, "@every `soon`: write numbers with a unit"),
         ("SHELL=bash\n", 1, "give the whole path"),
         ("HOME=logs\n", 1, "give the whole path"),
         ("0 1 * * * a\n5 4 * * *\u{a0} /bin/b\n", 2, "a no-break space (U+00A0) stands among the times"),
@@ -150,7 +165,7 @@ fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
         ("@reboot a\n0 1 * * * b\n", "line 1: @reboot is left out"),
         (
             "*/5 * * * * nobody-here /bin/a\n0 1 * * * root b\n",
-            "line 1: it is left out, for this host has no user nobody-here",
+            "line 1: it is not imported, for this host has no user nobody-here",
         ),
     ] {
         let import = read(text, &origin("u")).expect(text);
@@ -166,6 +181,45 @@ fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
         read("\u{feff}# with a mark\n0 5 * * * /bin/echo a\n", &origin("u")).expect("it is a crontab");
     assert_eq!(marked.jobs.len(), 1);
     assert!(marked.remarks[0].to_string().starts_with("line 1: a byte order mark (U+FEFF) begins the file"));
+}
+
+#[test]
+fn an_unknown_user_is_a_mistake_of_its_line_alone() {
+    let text =
+        "*/5 * * * * kestrel /usr/bin/python3 /opt/poll.py\n*/5 * * * * root /usr/bin/python3 /opt/push.py\n";
+    let import = read(text, &origin("u")).expect("it is a crontab");
+    assert_eq!((import.jobs.len(), import.mistakes), (1, 1));
+    assert_eq!(import.jobs[0].to_file().user, "root");
+    assert!(
+        import.remarks[0]
+            .to_string()
+            .starts_with("line 1: it is not imported, for this host has no user kestrel")
+    );
+    let left_out = read("@reboot a\n0 1 * * * b\n", &origin("u")).expect("it is a crontab");
+    assert_eq!(left_out.mistakes, 0, "what has no meaning here is no mistake");
+}
+
+#[test]
+fn what_other_crons_add_is_said() {
+    for (text, says) in [
+        ("@every 90s /bin/a\n", "line 1: @every counts from the same moment on each node"),
+        ("0 1 * * * -n -q /bin/a\n", "line 1: -n -q before the command is left out"),
+        ("0 1 * * * root:adm /bin/a\n0 2 * * * root /bin/b\n", "line 1: the group adm is left out"),
+        ("0 1 * * * /bin/a\u{a0}-v\n", "line 1: the command holds a no-break space (U+00A0)"),
+        ("0 1 * * * /bin/a \\\n", "line 1: the command ends with a backslash"),
+        ("GREETING=a\u{200b}b\n0 1 * * * /bin/a\n", "line 1: GREETING holds a zero-width space"),
+    ] {
+        let said = remarks(text);
+        assert!(said.iter().any(|said| said.starts_with(says)), "{text:?}: {said:?}");
+    }
+    assert_eq!(one("@every 90s /bin/a\n").schedule, "@every 90s");
+    assert_eq!(one("0 1 * * * -n -q /bin/a -n\n").command, Program::Line("/bin/a -n".to_owned()));
+    for ends in ["\r", "\r\n"] {
+        let text = "GREETING=good\n0 1 * * * /bin/a\n0 2 * * * /bin/b\n".replace('\n', ends);
+        let jobs = read(&text, &origin("u")).expect("it is a crontab").jobs;
+        assert_eq!(jobs.len(), 2, "{ends:?}");
+        assert_eq!(jobs[1].to_file().environment["GREETING"], "good");
+    }
 }
 
 #[test]
