@@ -41,16 +41,16 @@ impl LogRateLimit {
             self.missed = self.missed.saturating_add(come);
             return (0, None);
         }
-        let said = self.take_missed();
+        let said = self.take_missed(0);
         let kept = come.min(self.room / 1000);
         self.room -= kept * 1000;
         self.missed = come - kept;
         (usize::try_from(kept).unwrap_or(n), said)
     }
 
-    /// Takes the text about the dropped bytes.
-    pub(super) fn take_missed(&mut self) -> Option<String> {
-        let missed = std::mem::take(&mut self.missed);
+    /// Takes the text about the dropped bytes, of which this many are kept after all.
+    pub(super) fn take_missed(&mut self, kept: usize) -> Option<String> {
+        let missed = std::mem::take(&mut self.missed).saturating_sub(kept as u64);
         let said =
             || format!("\n[{missed} bytes came faster than {} a second and are not kept]\n", self.rate);
         (missed > 0).then(said)
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(pace.take(50, Mono(1_000)), (50, expected(250)));
         assert_eq!(pace.take(50, Mono(1_000)), (50, None));
         assert_eq!(pace.take(70, Mono(1_500)), (50, None), "half a second later, half of it");
-        assert_eq!((pace.take_missed(), pace.take_missed()), (expected(20), None));
+        assert_eq!((pace.take_missed(0), pace.take_missed(0)), (expected(20), None));
     }
 
     /// proves: I47

@@ -108,7 +108,10 @@ async fn an_answer_is_kept_up_to_the_nodes_bound() {
     let long = run(&node, job("long", Http::new(&server.url("/long")))).await;
     assert_eq!((long.state, long.output), (AttemptState::Succeeded, 1000));
     let kept = log(&node, &long).await;
-    assert_eq!(kept, format!("{}\n[output beyond 1000 bytes is not kept]\n", "x".repeat(1000)));
+    let (first, rest) = kept.split_once("\n[").unwrap();
+    let (mark, last) = rest.split_once("]\n").unwrap();
+    assert_eq!((first, last), ("x".repeat(500).as_str(), "x".repeat(500).as_str()));
+    assert!(mark.ends_with(" bytes in the middle are not kept"), "{mark}");
 }
 
 #[tokio::test]

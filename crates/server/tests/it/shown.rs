@@ -82,7 +82,10 @@ fn a_run_is_shown_with_its_exit_code_and_a_fire_with_its_sum() {
     let fire = node.ok(&["job", "run", "parts", "-o", "name"]);
     node.cli(&["run", "wait", fire.trim()]);
     let shown = node.ok(&["run", "show", fire.trim()]);
-    assert!(shown.contains("as a whole failed, 2 of 3 shards succeeded: shards 1 failed (exit code 1)"), "{shown}");
+    assert!(
+        shown.contains("as a whole failed, 2 of 3 shards succeeded: shards 1 failed (exit code 1)"),
+        "{shown}"
+    );
 }
 
 #[test]
