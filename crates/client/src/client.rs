@@ -1,6 +1,7 @@
 //! The client: JSON over HTTP to one node, chosen among several.
 
 mod chosen;
+mod condition;
 pub(crate) mod socket;
 
 use std::cell::OnceCell;
@@ -8,6 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::input::Precondition;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use serde::de::DeserializeOwned;
@@ -72,7 +74,7 @@ pub struct ClientSettings {
 }
 
 /// The key or token that a client sends.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub enum ClientKey {
     /// None.
     #[default]
@@ -95,7 +97,7 @@ impl std::fmt::Debug for ClientKey {
 }
 
 /// A client of one node. It blocks: asynchronous programs call it on a thread of their own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ApiClient {
     /// For all addresses but sockets.
     agent: Agent,
@@ -108,6 +110,8 @@ pub struct ApiClient {
     trust: TlsConfig,
     allow_plain_http: bool,
     caller: String,
+    /// What must be so of the objects that it changes.
+    wanted: Option<Precondition>,
 }
 
 /// The node that is asked.
@@ -205,7 +209,7 @@ impl ApiClient {
         }
         let trust = trusting(authorities, &bases);
         let (agent, chosen) = (agent("", (CONNECT, Some(ANSWER)), &trust), OnceCell::new());
-        Ok(Self { agent, bases, chosen, key, trust, allow_plain_http, caller })
+        Ok(Self { agent, bases, chosen, key, trust, allow_plain_http, caller, wanted: None })
     }
 
     /// A client of the node at this address, without a key.
@@ -405,6 +409,9 @@ impl ApiClient {
         }
         if let Some(key) = self.key_for(base) {
             request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if let Some((header, value)) = self.condition().filter(|_| *method != Method::GET) {
+            request = request.header(header, value);
         }
         let bad = |e: ureq::http::Error| unusable(base, &e);
         let agent = match socket_path(base) {

@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The cluster's key, or another secret that signs.
+#[derive(Clone)]
 pub struct ClusterKey(String);
 
 impl ClusterKey {

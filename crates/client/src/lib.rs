@@ -37,3 +37,4 @@ pub mod types;
 pub use address::{escape, is_here, is_unencrypted};
 pub use client::{ApiClient, CHALLENGE, CLIENT, ClientKey, ClientSettings, LEADER, OUTCOME_UNKNOWN, PROOF};
 pub use error::{ClientError, ClientErrorKind};
+pub use evenkeel_core::input::Precondition;

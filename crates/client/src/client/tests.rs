@@ -18,6 +18,7 @@ fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<
         trust: TlsConfig::default(),
         allow_plain_http: false,
         caller: String::new(),
+        wanted: None,
     };
     (client, answer_each(listener, answers))
 }
@@ -52,7 +53,16 @@ fn with_key(base: String) -> ApiClient {
     let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
     let (trust, key) = (TlsConfig::default(), ClientKey::Given(KEY.to_owned()));
     let agent = agent("", (CONNECT, Some(ANSWER)), &trust);
-    ApiClient { agent, bases: vec![base], chosen, key, trust, allow_plain_http: false, caller: String::new() }
+    ApiClient {
+        agent,
+        bases: vec![base],
+        chosen,
+        key,
+        trust,
+        allow_plain_http: false,
+        caller: String::new(),
+        wanted: None,
+    }
 }
 
 fn of(servers: Vec<String>) -> ApiClient {
@@ -284,4 +294,29 @@ fn what_was_not_given_is_not_sent_so_that_nodes_of_earlier_versions_understand()
     client.run_job("a", &RunNowBody::default()).expect("it is requested");
     let asked = node.join().expect("it was asked");
     assert!(asked[1].ends_with("\r\n\r\n{}"), "{}", asked[1]);
+}
+
+#[test]
+fn a_change_carries_what_its_caller_wants_of_the_object_and_a_read_does_not() {
+    let (node, at) = listener();
+    let stale = answer("412 Precondition Failed", "", "{\"detail\":\"it has version 9\"}");
+    let done = || answer("200 OK", "", "17");
+    let node = server(vec![done(), done(), done(), stale, done()], node);
+    let client = with_key(format!("http://{at}"));
+    let read = client.only_if(Precondition::Version(vec![7, 8]));
+    assert_eq!(read.put::<u32>("/jobs/a", &()).expect("done"), 17);
+    assert_eq!(read.get::<u32>("/jobs/a").expect("read"), 17);
+    assert_eq!(client.only_if(Precondition::Absent).put::<u32>("/jobs/a", &()).expect("done"), 17);
+    let refused = client.only_if(Precondition::Exists).delete::<u32>("/jobs/a").expect_err("stale");
+    assert_eq!((refused.kind, refused.message.as_str()), (ClientErrorKind::Conflict, "it has version 9"));
+    assert_eq!(client.delete::<u32>("/jobs/a").expect("done"), 17, "the client itself is as before");
+    let heard = node.join().expect("it was asked");
+    let conditions = heard.iter().map(|request| {
+        let mut lines = request.lines().map(str::to_ascii_lowercase);
+        lines.find(|line| line.starts_with("if-")).unwrap_or_default()
+    });
+    assert_eq!(
+        conditions.collect::<Vec<_>>(),
+        ["if-match: \"7\", \"8\"", "", "if-none-match: *", "if-match: *", ""]
+    );
 }
