@@ -16,6 +16,7 @@ mod doctor;
 mod events;
 mod explain;
 mod import;
+mod job_show;
 mod jobs;
 mod join;
 mod namespace_args;
@@ -233,6 +234,7 @@ fn parse_words(words: impl Iterator<Item = OsString> + Clone) -> Result<(Cli, Vi
     output::choose(matches.as_ref().map_or_else(|_| wanted(words.clone()), output_of));
     let matches = matches.map_err(|error| unknown_verb::explained(error, &command(), words.clone()))?;
     misplaced(&matches)?;
+    refuse_toml(&matches)?;
     let matches = match in_context(&matches)? {
         Some(command) => command.try_get_matches_from(words)?,
         None => matches,
@@ -288,6 +290,16 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
     };
     let text = format!("`{}` does not take --{}: leave it out", words.join(" "), id.replace('_', "-"));
     Err(root.error(ErrorKind::UnknownArgument, text))
+}
+
+/// Refuses TOML where no declaration is shown: a change would be made, and its answer could not be printed.
+fn refuse_toml(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let (words, _) = leaf(matches);
+    if output_of(matches) != OutputFormat::Toml || words == ["job", "show"] {
+        return Ok(());
+    }
+    let text = format!("`{}` does not print TOML, only `job show` does: choose another -o", words.join(" "));
+    Err(command().error(ErrorKind::InvalidValue, text))
 }
 
 /// The output format that a command line requests which clap could not parse.

@@ -68,7 +68,7 @@ fn cli(mut root: Command) -> String {
          them out, as a new verb may begin the same.\n\n\
          `-o table` and `-o wide`, which has more columns, are for people. With `-o json` a list is an array of objects with stable fields, and\n\
          times are RFC 3339 in UTC with milliseconds. `-o jsonl` prints each row in a line of its own, `-o yaml` the same as YAML, and `-o name`\n\
-         only names, one in each line. On a terminal tables show times relative to now, and states in colour unless `NO_COLOR` is set; elsewhere\n\
+         only names, one in each line; `job show` takes `-o toml`, too. On a terminal tables show times relative to now, and states in colour unless `NO_COLOR` is set; elsewhere\n\
          times are in your own time zone, unless `--time` says otherwise.\n\n\
          ## Exit codes\n\n| code | meaning |\n|---|---|\n| 0 | done |\n",
     );

@@ -5,20 +5,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::counted;
-use evenkeel_core::job::Placement;
-use serde_json::json;
 
 use super::backfill::{self, BackfillArgs};
+use super::job_show::JobShowArgs;
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
 use super::parameter_arg::ParameterArg;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
+use super::values;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
-use super::{switch_text, values};
 use crate::client::{ApiClient, ConnectArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output;
 use crate::{files, local_time, request};
 use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery, RunNowBody};
@@ -53,11 +52,8 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// Show all details of a job
-    Show {
-        #[command(flatten)]
-        job: JobArgs,
-    },
+    /// Show a job's declaration and its state; with -o toml, yaml or json only the declaration, which `job apply` takes back unchanged
+    Show(JobShowArgs),
     /// List the versions of a job, the latest first: who changed it, when, and which keys
     History(JobHistoryArgs),
     /// Show what differs between two versions of a job
@@ -159,16 +155,16 @@ pub(crate) enum JobCommand {
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
     /// The job's name
-    name: String,
+    pub(super) name: String,
     #[command(flatten)]
-    within: NamespaceArgs,
+    pub(super) within: NamespaceArgs,
     #[command(flatten)]
-    reach: ConnectArgs,
+    pub(super) reach: ConnectArgs,
 }
 
 impl JobArgs {
     /// The same with the job's full name.
-    fn resolve(self) -> Self {
+    pub(super) fn resolve(self) -> Self {
         Self { name: self.within.job(&self.name), ..self }
     }
 }
@@ -208,7 +204,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             super::apply::apply(&declared.jobs, &reach)
         }
         JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
-        JobCommand::Show { job } => show(&job.resolve()),
+        JobCommand::Show(args) => super::job_show::show(args),
         JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),
         JobCommand::Next(next) => super::next::fires(&next),
         JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
@@ -303,56 +299,6 @@ pub(super) fn all(
         let Some(after) = page.after else { return Ok((jobs, page.elsewhere.unwrap_or(0))) };
         query.after = Some(values::next_page(&after)?);
     }
-}
-
-fn show(job: &JobArgs) -> Result<(), CliError> {
-    let found = job.reach.client()?.show_job(&job.name)?;
-    if !job.reach.output.is_text() {
-        return output::value(job.reach.output, &found);
-    }
-    let declared = toml::to_string(&json!({ "job": [&found.job] }))
-        .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-    let held = found.owner.as_deref().unwrap_or("no node");
-    let verb = match found.job.placement.kind() {
-        Placement::Claimed => "held",
-        Placement::Sharded | Placement::Broadcast => "led",
-        Placement::Dispatched => "planned",
-    };
-    let state = match (found.disabled, found.paused) {
-        (true, _) => "disabled",
-        (false, true) => "paused",
-        (false, false) => "enabled",
-    };
-    output::line(&format!(
-        "{declared}\n# {state}, {verb} by {held}, next fire {}, version {}",
-        local_time::local(found.next.as_deref()),
-        found.version
-    ))?;
-    for switch in &found.switches {
-        output::line(&format!(
-            "# switched apart from this declaration: {}; {}",
-            switch_text::description(switch),
-            switch_text::undo_hint(switch)
-        ))?;
-    }
-    if found.unschedulable {
-        output::line(
-            "# nothing of it runs: no living node has the labels that it asks for, see `evenkeel node list`",
-        )?;
-    }
-    if let Some(missing) = found.missing.first() {
-        output::line(&format!(
-            "# it never fires: there is no calendar {missing}, declare it with `evenkeel calendar apply`"
-        ))?;
-    }
-    let Some(sharing) = &found.sharing else { return Ok(()) };
-    // The switches above show disabled shards already.
-    let is_told = found.switches.iter().any(|switch| switch.switch == "shards_disabled");
-    for line in super::shards::notes(sharing, !is_told) {
-        output::line(&format!("# {line}"))?;
-    }
-    let table = output::table(&sharing.nodes);
-    output::line(&table.lines().map(|line| format!("# {line}")).collect::<Vec<_>>().join("\n"))
 }
 
 fn run_now(

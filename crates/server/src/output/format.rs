@@ -20,6 +20,9 @@ pub(crate) enum OutputFormat {
     Yaml,
     /// Only names, one in each line
     Name,
+    /// A declaration alone, in a job file
+    #[value(hide = true)]
+    Toml,
 }
 
 impl OutputFormat {

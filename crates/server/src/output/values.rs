@@ -25,6 +25,7 @@ pub(crate) fn value<T: Serialize>(output: OutputFormat, value: &T) -> Result<(),
             let names = names.ok_or_else(|| CliError::usage("this answer has no name: choose another -o"))?;
             names.iter().try_for_each(|name| line(name))
         }
+        OutputFormat::Toml => Err(CliError::usage("this answer is no declaration: choose another -o")),
         OutputFormat::Json | OutputFormat::Table | OutputFormat::Wide => json(value),
     }
 }

@@ -149,7 +149,7 @@ fn report(
 /// What the leader says of the jobs.
 fn read_back(trio: &Trio<'_>, leader: usize) -> BTreeMap<String, (u64, u64)> {
     let read = |job: usize| {
-        let row = trio.json(leader, &["job", "show", &writers::name(job)]);
+        let row = trio.json(leader, &["job", "show", &writers::name(job), "--details"]);
         let value = row["job"]["command"][1].as_str().and_then(|value| value.parse().ok());
         (writers::name(job), (row["version"].as_u64().expect("a version"), value.expect("a value")))
     };

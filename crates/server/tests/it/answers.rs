@@ -153,7 +153,7 @@ fn a_query_key_that_nobody_reads_is_refused_with_those_that_are_known_and_nothin
     }
     let (_, answer) = ask("GET", "/api/v1/jobs?limits=1", "");
     assert!(answer.contains("this address knows after, find, label, limit, namespace"), "{answer}");
-    let paused: Value = node.json(&["job", "show", "plain"])["paused"].clone();
+    let paused: Value = node.json(&["job", "show", "plain", "--details"])["paused"].clone();
     assert_eq!(paused, false, "nothing was done");
 }
 
@@ -180,7 +180,11 @@ fn a_body_in_which_nobody_looks_for_anything_must_be_empty() {
         let says = "unknown key \\\"node\\\": there are no keys here, leave it empty";
         assert!(status == 400 && answer.contains(says), "{path}: {status} {answer}");
     }
-    assert_eq!(node.json(&["job", "show", "shared"])["paused"], false, "it was not paused everywhere");
+    assert_eq!(
+        node.json(&["job", "show", "shared", "--details"])["paused"],
+        false,
+        "it was not paused everywhere"
+    );
     assert_eq!(post("/api/v1/jobs/shared/pause?node=n1", "").0, 200);
 }
 

@@ -150,7 +150,7 @@ fn a_success_on_another_node_ends_a_failure_and_a_node_that_does_not_answer_is_n
     first.ok(&["node", "drain", "a", "--force"]);
     std::fs::write(&mark, "").expect("a file");
     until("b owns it", || {
-        let job = first.json(&["job", "show", "fails"]);
+        let job = first.json(&["job", "show", "fails", "--details"]);
         (job["owner"] == "b").then_some(())
     });
     run_to_end(&second, "fails", "2");

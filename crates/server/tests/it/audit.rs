@@ -144,7 +144,8 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
     }
     for name in names {
         until("it has heard of the last change", || {
-            (node.json(&["job", "show", name])["version"].as_u64() == versions[name]).then_some(())
+            (node.json(&["job", "show", name, "--details"])["version"].as_u64() == versions[name])
+                .then_some(())
         });
         let of_job = node.json(&["audit", "--job", name, "--limit", "1000"]);
         let of_job = of_job.as_array().expect("a list");

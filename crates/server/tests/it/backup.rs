@@ -297,7 +297,7 @@ fn calendars_are_carried_with_their_versions_and_still_close_the_jobs_that_name_
     let seen = |node: &ServerProcess| {
         let calendars = ["freeze", "weekend"].map(|name| node.json(&["calendar", "show", name]));
         let jobs = ["tick", "rest"].map(|name| {
-            let shown = node.json(&["job", "show", name]);
+            let shown = node.json(&["job", "show", name, "--details"]);
             (shown["job"].clone(), shown["version"].clone(), node.json(&["job", "next", name]))
         });
         (calendars, jobs, node.json(&["run", "list"]))

@@ -122,7 +122,8 @@ fn a_cordoned_node_keeps_its_job_gets_no_other_and_stays_cordoned_through_a_rest
         format!("[[job]]\nname = \"{name}\"\nnode_selector = [\"own\"]\ncommand = [\"/bin/true\"]\n")
     };
     assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &job("kept")).status.success());
-    let owner = |node: &ServerProcess, job: &str| node.json(&["job", "show", job])["owner"].clone();
+    let owner =
+        |node: &ServerProcess, job: &str| node.json(&["job", "show", job, "--details"])["owner"].clone();
     until("b owns its job", || (owner(&nodes[0], "kept") == "b").then_some(()));
 
     nodes[0].ok(&["node", "cordon", "b"]);

@@ -90,7 +90,7 @@ fn timers_are_read_with_their_services_and_their_calendars_are_applied_first() {
         let applied = node.cli(&["import", "systemd", &path, "--timezone", "UTC"]);
         assert!(applied.status.success(), "{}", text(&applied.stderr));
     }
-    let job = &node.json(&["job", "show", "report"])["job"];
+    let job = &node.json(&["job", "show", "report", "--details"])["job"];
     assert_eq!(job["command"], serde_json::json!(["/bin/true", "report.service"]));
     assert_eq!(job["require_calendars"], serde_json::json!(["systemd-mon"]));
     let cat = std::fs::read_to_string(sample("systemd.txt")).expect("the sample");

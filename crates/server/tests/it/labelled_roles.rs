@@ -166,7 +166,7 @@ fn an_author_by_label_cannot_take_over_a_job_or_give_one_away() {
     assert_eq!(apply(json!([job("blue/two", "billing"), job("blue/new", "billing")])), 200);
     teams.refused(&token, "DELETE", "jobs/blue%2Ftheirs", &Value::Null);
     teams.allowed(&token, "DELETE", "jobs/blue%2Ftwo", &Value::Null);
-    let labels = teams.node.json(&["job", "show", "blue/theirs"])["job"]["labels"].clone();
+    let labels = teams.node.json(&["job", "show", "blue/theirs", "--details"])["job"]["labels"].clone();
     assert_eq!(labels, json!({ "team": "core" }));
 }
 

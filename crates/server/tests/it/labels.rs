@@ -53,7 +53,7 @@ fn a_job_moves_when_its_declaration_names_another_node() {
             "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnode_selector = [\"name={node}\"]\ncommand = [\"true\"]\n"
         )
     };
-    let owner = || a.json(&["job", "show", "j"])["owner"].as_str().map(str::to_owned);
+    let owner = || a.json(&["job", "show", "j", "--details"])["owner"].as_str().map(str::to_owned);
     for node in ["b", "a", "b"] {
         apply(&a, &job(node));
         until("it has moved", || (owner().as_deref() == Some(node)).then_some(()));

@@ -92,6 +92,7 @@ mod traces;
 mod tree;
 mod upgrade;
 mod usage;
+mod verbs;
 mod versions;
 mod waiting;
 mod wire;

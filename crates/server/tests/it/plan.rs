@@ -74,7 +74,7 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
     assert!(told.contains("deploy  is under a calendar that changes\n  - "), "{told}");
     assert!(told.ends_with("nothing was changed: leave out --plan to do it\n"), "{told}");
 
-    assert_eq!(node.json(&["job", "show", "report"])["version"], 1);
+    assert_eq!(node.json(&["job", "show", "report", "--details"])["version"], 1);
     assert_eq!(node.cli(&["job", "show", "clean"]).status.code(), Some(4));
     assert_eq!(node.json(&["calendar", "show", "freeze"])["version"], 1);
 
@@ -128,7 +128,7 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
         told.starts_with("report  resumed\n  + ") && told.contains("what was due before is not made up"),
         "{told}"
     );
-    assert_eq!(node.json(&["job", "show", "report"])["paused"], true);
+    assert_eq!(node.json(&["job", "show", "report", "--details"])["paused"], true);
     let absent = node.cli(&["job", "resume", "nobody", "--plan"]);
     assert_eq!(absent.status.code(), Some(4));
     let refused = node.fed(

@@ -340,7 +340,7 @@ fn a_user_logs_in_by_a_password_and_is_named_in_the_audit_log() {
         [("pause", "refused"), ("delete", "refused"), ("pause", "applied"), ("login", "applied")]
     );
     assert!(!node.json(&["audit"]).to_string().contains("horse"), "no password is in the log");
-    let by = node.json(&["job", "show", "blue/j"])["switches"][0]["by"].clone();
+    let by = node.json(&["job", "show", "blue/j", "--details"])["switches"][0]["by"].clone();
     assert_eq!(by, "user:ann@example.org", "the switch is the user's");
 
     node.ok(&["user", "logout", "ann@example.org"]);

@@ -51,7 +51,7 @@ fn both(first: &ServerProcess, second: &ServerProcess) {
 
 /// A node's part in a job.
 fn part(node: &ServerProcess, job: &str, name: &str) -> Value {
-    let found = node.json(&["job", "show", job]);
+    let found = node.json(&["job", "show", job, "--details"]);
     let nodes = found["sharing"]["nodes"].as_array().expect("it is sharded");
     nodes.iter().find(|row| row["node"] == name).cloned().unwrap_or_default()
 }
@@ -163,7 +163,7 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     insta::assert_snapshot!("job list with a sharded job", second.ok(&["job", "list"]));
     let back = first.fed(&["job", "apply", "-f", "-"], &second.ok(&["job", "show", "meters"]));
     assert_eq!(text(&back.stdout), "unchanged  meters\n1 unchanged\n", "what is shown can be applied");
-    let found = first.json(&["job", "show", "meters"]);
+    let found = first.json(&["job", "show", "meters", "--details"]);
     assert_eq!(found["job"]["description"], "read by everyone");
     assert_eq!(
         (&found["sharing"]["leader"], &found["sharing"]["reshard_pending"]),

@@ -91,7 +91,7 @@ fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
         until("all are shut down", || (part(&second, "beat", name)["state"] == "shut_down").then_some(()));
     }
     until("nobody leads it", || {
-        second.json(&["job", "show", "beat"])["sharing"]["leader"].is_null().then_some(())
+        second.json(&["job", "show", "beat", "--details"])["sharing"]["leader"].is_null().then_some(())
     });
     first.ok(&["job", "delete", "beat"]);
     until("the other node hears that it is deleted", || {
