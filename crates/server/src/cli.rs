@@ -15,7 +15,10 @@ mod docs;
 mod doctor;
 mod events;
 mod explain;
+mod followed_run;
 mod import;
+mod interrupt;
+mod job_run;
 mod job_show;
 mod jobs;
 mod join;
@@ -336,17 +339,17 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
 
 fn report_error(failure: &CliError) -> ExitCode {
     if logging::is_json() {
-        let (code, exit) = (failure.exit.name(), failure.exit as u8);
+        let (code, exit) = (failure.exit.name(), failure.code());
         tracing::error!(code, exit, "{failure}");
     } else if !failure.message.is_empty() && output::chosen().has_json_errors() {
-        let (code, exit) = (failure.exit.name(), failure.exit as u8);
+        let (code, exit) = (failure.exit.name(), failure.code());
         eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
     } else if !failure.message.is_empty() {
         // A node's message may have any text, in several lines.
         let lines: Vec<String> = failure.to_string().split('\n').map(crate::output::plain).collect();
         eprintln!("evenkeel: {}", lines.join("\n"));
     }
-    ExitCode::from(failure.exit as u8)
+    ExitCode::from(failure.code())
 }
 
 #[cfg(test)]

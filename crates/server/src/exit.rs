@@ -32,7 +32,7 @@ impl ExitKind {
             Self::Failed,
             "failed",
             "the action failed: a file could not be written, `cluster doctor` found a fault, or the run of `run wait` did \
-             not succeed",
+             not succeed. `job run --follow` ends with the exit code of the run's command instead, whatever that is",
         ),
         (
             Self::Usage,
@@ -80,12 +80,24 @@ pub(crate) struct CliError {
     pub(crate) exit: ExitKind,
     /// What happened and the fix.
     pub(crate) message: String,
+    /// The exit code of a run, if the process takes it over.
+    run_code: Option<u8>,
 }
 
 impl CliError {
     /// An error of this kind.
     pub(crate) fn new(exit: ExitKind, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, message: message.into(), run_code: None }
+    }
+
+    /// An error for a run that was followed and did not succeed: the process ends with its exit code, from 1 to 255.
+    pub(crate) fn of_run(code: u8, message: impl Into<String>) -> Self {
+        Self { run_code: Some(code.max(1)), ..Self::new(ExitKind::Failed, message) }
+    }
+
+    /// The exit code of the process.
+    pub(crate) fn code(&self) -> u8 {
+        self.run_code.unwrap_or(self.exit as u8)
     }
 
     /// An error for invalid input.
@@ -136,6 +148,12 @@ impl From<anyhow::Error> for CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_code_of_a_run_takes_the_place_of_the_kind_and_is_never_0() {
+        assert_eq!(CliError::new(ExitKind::Conflict, "").code(), 6);
+        assert_eq!([CliError::of_run(255, "").code(), CliError::of_run(0, "").code()], [255, 1]);
+    }
 
     #[test]
     fn every_code_has_a_name_and_a_number_of_its_own() {

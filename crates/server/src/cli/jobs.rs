@@ -1,16 +1,15 @@
 //! The commands `evenkeel job …`.
 
-use evenkeel_core::input::ApplyResult;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::counted;
 
 use super::backfill::{self, BackfillArgs};
+use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
-use super::parameter_arg::ParameterArg;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
@@ -18,9 +17,9 @@ use super::values;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::CliError;
+use crate::files;
 use crate::output;
-use crate::{files, local_time, request};
-use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery, RunNowBody};
+use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery};
 use evenkeel_client::types::JobRow;
 
 /// What can be done with jobs.
@@ -77,18 +76,7 @@ pub(crate) enum JobCommand {
         raw: bool,
     },
     /// Run a job once, now. If no node can run it, the reason is printed and the request waits
-    Run {
-        #[command(flatten)]
-        job: JobArgs,
-        /// An id for the request: a repeated request with the same id has no further effect
-        #[arg(long, value_name = "ID")]
-        request: Option<String>,
-        /// The value of a parameter that the job declares; may be repeated. One that is left out has its default
-        #[arg(long, value_name = "NAME=VALUE")]
-        param: Vec<ParameterArg>,
-        #[command(flatten)]
-        place: JobNodeArgs,
-    },
+    Run(RunNowArgs),
     /// Run a job for the fires of a span of the past, one run for each, in their order
     Backfill(BackfillArgs),
     /// Pause a job: it has only manual runs, and its node keeps it
@@ -174,7 +162,7 @@ impl JobArgs {
 pub(crate) struct JobNodeArgs {
     /// Only this node's part of a sharded job; the whole job by default
     #[arg(long, value_name = "NODE")]
-    node: Option<String>,
+    pub(super) node: Option<String>,
 }
 
 /// Runs the command.
@@ -207,7 +195,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Show(args) => super::job_show::show(args),
         JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),
         JobCommand::Next(next) => super::next::fires(&next),
-        JobCommand::Run { job, request, param, place } => run_now(&job.resolve(), request, &param, &place),
+        JobCommand::Run(args) => super::job_run::run(args),
         JobCommand::Backfill(wanted) => backfill::run(wanted),
         JobCommand::Pause { job, place } => {
             let done = ["paused: it has only manual runs", "paused: it has only manual runs there"];
@@ -299,46 +287,6 @@ pub(super) fn all(
         let Some(after) = page.after else { return Ok((jobs, page.elsewhere.unwrap_or(0))) };
         query.after = Some(values::next_page(&after)?);
     }
-}
-
-fn run_now(
-    job: &JobArgs,
-    request: Option<String>,
-    given: &[ParameterArg],
-    place: &JobNodeArgs,
-) -> Result<(), CliError> {
-    let request = request.map_or_else(request::fresh, Ok)?;
-    let body = RunNowBody {
-        request: Some(values::parsed("--request", &request)?),
-        node: place.node.as_deref().map(|node| values::parsed("--node", node)).transpose()?,
-        parameters: ParameterArg::parameters(given)?,
-    };
-    let answer = job.reach.client()?.run_job(&job.name, &body)?;
-    output::warn(&answer.warnings);
-    let run = &answer.run;
-    let more = match answer.shards.as_deref() {
-        _ if answer.reason.is_some() => {
-            format!("no node runs it before that changes: wait for it with `evenkeel run wait {run}`")
-        }
-        Some("") => {
-            "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
-        }
-        Some(shards) => {
-            let show = format!("evenkeel run show {run}");
-            format!(
-                "wait for all its shards with `evenkeel run wait {run}`; shards {shards} run, see them with `{show}`"
-            )
-        }
-        None => format!("wait for it with `evenkeel run wait {run}`"),
-    };
-    let before = match answer.applied {
-        ApplyResult::Unchanged => format!(
-            "\nthe same request was made before, at {}: no new run was requested",
-            local_time::local(Some(&answer.asked))
-        ),
-        _ => String::new(),
-    };
-    print_response(&job.reach, &answer, &format!("{run}{before}\n{more}"))
 }
 
 /// Switches a job, or its part on one node; prints one of the two ends of the sentence.

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use super::interrupt::at_interrupt;
 use crate::exit::{CliError, ExitKind};
 use crate::local_time;
 use crate::output::{self, CapturedOutput};
@@ -27,7 +28,13 @@ pub(super) fn watch(
     mut print: impl FnMut() -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let is_terminal = std::io::stdout().is_terminal();
-    end_with_interrupt(is_terminal)?;
+    // A watch has no other end: it has done its work.
+    at_interrupt(move || {
+        if is_terminal {
+            let _ = std::io::stdout().write_all(WRAP.as_bytes());
+        }
+        0
+    })?;
     let mut before: Option<CapturedOutput> = None;
     loop {
         let (done, mut seen) = output::capture(&mut print);
@@ -97,23 +104,6 @@ fn screen(seen: &CapturedOutput, every: Duration, rows: usize) -> String {
     screen.push_str(CLEAR_BELOW);
     screen.push_str(WRAP);
     screen
-}
-
-/// Ends this process with Ctrl-C as if it had done its work: a watch has no other end.
-fn end_with_interrupt(is_terminal: bool) -> Result<(), CliError> {
-    let failed = |e: std::io::Error| CliError::new(ExitKind::Failed, format!("cannot watch: {e}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    std::thread::Builder::new()
-        .spawn(move || {
-            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-                if is_terminal {
-                    let _ = std::io::stdout().write_all(WRAP.as_bytes());
-                }
-                std::process::exit(0);
-            }
-        })
-        .map_err(failed)?;
-    Ok(())
 }
 
 #[cfg(test)]
