@@ -56,7 +56,9 @@ pub use health::{
 };
 pub use namespaces::{NamespacePage, NamespaceRow};
 pub use node::NodeRow;
-pub use plan::{FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire};
+pub use plan::{
+    FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlanTotals, PlannedCalendar, PlannedFire,
+};
 pub use principals::{CallerRow, TokenRow, UserRow};
 pub use secrets::{SecretPage, SecretRow};
 pub use shards::{

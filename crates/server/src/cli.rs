@@ -98,6 +98,8 @@ enum CliCommand {
     Dev(serve::DevArgs),
     /// Start a node of a cluster
     Serve(Box<serve::ServeArgs>),
+    /// Create or replace the calendars and jobs of files. Applying the same files again changes nothing; only a changed `enabled` ends a switch of an operator
+    Apply(Box<apply::ApplyArgs>),
     /// Declare, show, switch and run jobs
     #[command(subcommand)]
     Job(jobs::JobCommand),
@@ -199,6 +201,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
     match verb {
         CliCommand::Dev(args) => serve::dev(&args),
         CliCommand::Serve(args) => serve::serve(*args),
+        CliCommand::Apply(args) => apply::run(&args),
         CliCommand::Job(verb) => jobs::run(verb),
         CliCommand::Calendar(verb) => calendars::run(verb),
         CliCommand::Namespace(verb) => namespaces::run(verb),
@@ -249,13 +252,27 @@ fn parse_words(words: impl Iterator<Item = OsString> + Clone) -> Result<(Cli, Vi
 /// Parses the command line. Prints its errors, and help.
 fn parsed() -> Result<(Cli, ViewArgs), ExitCode> {
     parse_words(arguments().into_iter()).map_err(|error| {
-        if !error.use_stderr() || !output::chosen().has_json_errors() {
+        if !error.use_stderr() {
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(ExitKind::Usage as u8));
+            return ExitCode::SUCCESS;
+        }
+        let exit = if is_plan() { ExitKind::Failed } else { ExitKind::Usage };
+        if !output::chosen().has_json_errors() {
+            let _ = error.print();
+            return ExitCode::from(exit as u8);
         }
         let text = error.render().to_string();
-        report_error(&CliError::usage(text.trim_start_matches("error: ").trim()))
+        report_error(&CliError::new(exit, text.trim_start_matches("error: ").trim()))
     })
+}
+
+/// Whether the command line is that of `apply --plan`, also where it is not valid: every error of that one exits with 1.
+fn is_plan() -> bool {
+    let words = arguments();
+    let verb = command().ignore_errors(true).try_get_matches_from(&words);
+    let is_apply =
+        verb.is_ok_and(|matches| [&["apply"][..], &["job", "apply"]].contains(&&leaf(&matches).0[..]));
+    is_apply && words.iter().any(|word| word == "--plan")
 }
 
 /// The output format that the command line requests.

@@ -69,7 +69,8 @@ fn check(shown: &Path, jobs: &[Job]) {
 #[test]
 fn each_example_of_jobs_is_read_and_names_programs_that_are_there() {
     for path in examples("jobs") {
-        let declared = files::read(&path, None).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let request = files::ReadRequest { paths: std::slice::from_ref(&path), ..Default::default() };
+        let declared = files::read_all(&request).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         check(&path, &declared.jobs);
         for job in &declared.jobs {
             let text = serde_json::to_string(&job.to_file()).expect("plain data");

@@ -37,7 +37,8 @@ impl ExitKind {
         (
             Self::Usage,
             "usage",
-            "the command line or the settings are not valid, or a file that they name cannot be read",
+            "the command line or the settings are not valid, or a file that they name cannot be read; for `apply --plan`, which \
+             has 1 for every error: something would change",
         ),
         (Self::Unreachable, "unreachable", "no node answers at any address given by `--server`"),
         (Self::NotFound, "not_found", "the job, calendar, namespace, run, fire or node does not exist"),
@@ -98,6 +99,11 @@ impl CliError {
     /// The exit code of the process.
     pub(crate) fn code(&self) -> u8 {
         self.run_code.unwrap_or(self.exit as u8)
+    }
+
+    /// The end of a plan with changes: no error, and no message. Its exit code is 2 and not that of a success.
+    pub(crate) fn plan_has_changes() -> Self {
+        Self::new(ExitKind::Usage, "")
     }
 
     /// An error for invalid input.

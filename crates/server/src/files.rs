@@ -48,6 +48,15 @@ pub(crate) struct EncodedDeclarations {
     pub(crate) jobs: EncodedJobs,
 }
 
+/// Which files are read, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadRequest<'a> {
+    /// Job files, folders of them, or `-` for standard input.
+    pub(crate) paths: &'a [PathBuf],
+    /// The namespace of what names none.
+    pub(crate) namespace: Option<&'a Namespace>,
+}
+
 /// A job file's text.
 struct FileText {
     /// The name of the file in messages.
@@ -66,16 +75,16 @@ fn language(path: &Path) -> Option<TextFormat> {
     }
 }
 
-/// Reads a job file, every job file of a folder in the order of their names, or standard input (`-`, TOML).
+/// Reads job files, every job file of a folder in the order of their names, or standard input (`-`, TOML).
 ///
-/// All of it is checked before anything is returned, so nothing is ever half applied. What names no namespace is in this one.
+/// All of it is checked before anything is returned, so nothing is ever half applied.
 ///
 /// # Errors
 /// A file cannot be read, or is invalid; the text has the file, the line and the allowed values.
-pub(crate) fn read(path: &Path, namespace: Option<&Namespace>) -> Result<Declarations, CliError> {
-    let all = both(&texts(path)?, namespace)?;
+pub(crate) fn read_all(request: &ReadRequest<'_>) -> Result<Declarations, CliError> {
+    let all = both(&texts_of(request.paths)?, request.namespace)?;
     if all.jobs.is_empty() && all.calendars.is_empty() {
-        return Err(no_job(path));
+        return Err(no_job(request.paths));
     }
     Ok(all)
 }
@@ -83,13 +92,10 @@ pub(crate) fn read(path: &Path, namespace: Option<&Namespace>) -> Result<Declara
 /// Reads and checks the same, and keeps of the jobs only what is sent.
 ///
 /// # Errors
-/// As [`read`].
-pub(crate) fn read_encoded(
-    path: &Path,
-    namespace: Option<&Namespace>,
-) -> Result<EncodedDeclarations, CliError> {
-    let texts = texts(path)?;
-    let quick = match namespace {
+/// As [`read_all`].
+pub(crate) fn read_encoded(request: &ReadRequest<'_>) -> Result<EncodedDeclarations, CliError> {
+    let texts = texts_of(request.paths)?;
+    let quick = match request.namespace {
         // Read job by job, where nothing is left of how a name was written.
         Some(namespace) if !namespace.is_default() => None,
         _ => quick::read(texts.iter().map(|file| (file.language, file.text.as_str()))),
@@ -98,12 +104,12 @@ pub(crate) fn read_encoded(
         Some(all) => (all.calendar, all.job),
         // Mostly there is a mistake, which is found again and reported.
         None => {
-            let all = both(&texts, namespace)?;
+            let all = both(&texts, request.namespace)?;
             (all.calendars, EncodedJobs::of(&all.jobs)?)
         }
     };
     if jobs.is_empty() && calendars.is_empty() {
-        return Err(no_job(path));
+        return Err(no_job(request.paths));
     }
     Ok(EncodedDeclarations { calendars, jobs })
 }
@@ -111,7 +117,7 @@ pub(crate) fn read_encoded(
 /// Reads the same, but returns only the calendars.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read_all`].
 pub(crate) fn calendars(path: &Path, namespace: Option<&Namespace>) -> Result<Vec<Calendar>, CliError> {
     let all = both(&texts(path)?, namespace)?.calendars;
     if all.is_empty() {
@@ -123,8 +129,10 @@ pub(crate) fn calendars(path: &Path, namespace: Option<&Namespace>) -> Result<Ve
     Ok(all)
 }
 
-fn no_job(path: &Path) -> CliError {
-    CliError::invalid(format!("{}: holds no job: {}", shown(path), empty(path)))
+fn no_job(paths: &[PathBuf]) -> CliError {
+    let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+    let example = paths.first().map_or("", |path| empty(path));
+    CliError::invalid(format!("{}: holds no job: {example}", names.join(", ")))
 }
 
 /// An example of a first job, for the message about an empty file.
@@ -182,6 +190,15 @@ fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declaration
 }
 
 /// The texts to read.
+fn texts_of(paths: &[PathBuf]) -> Result<Vec<FileText>, CliError> {
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend(texts(path)?);
+    }
+    Ok(all)
+}
+
+/// The texts of a file, of a folder or of standard input.
 fn texts(path: &Path) -> Result<Vec<FileText>, CliError> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| CliError::unreadable(path.display(), why);
     if path == Path::new("-") {

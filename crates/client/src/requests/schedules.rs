@@ -70,6 +70,10 @@ pub struct PlanBody {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub enable: Vec<JobName>,
+    /// The names of jobs that would be deleted after everything else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub delete: Vec<JobName>,
 }
 
 /// Which fires are counted, and how.

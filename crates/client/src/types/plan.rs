@@ -11,7 +11,11 @@ use super::SwitchRow;
 /// What declarations or switches would change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanAnswer {
-    /// The jobs, first those of the request in its order, then those that use a calendar which would change.
+    /// The declared calendars.
+    #[serde(default)]
+    pub calendars: Vec<PlannedCalendar>,
+    /// The jobs, first those of the request in its order, then those that use a calendar which would change, at last those
+    /// that would be deleted.
     pub jobs: Vec<PlanRow>,
     /// What would be refused. If anything is, nothing would be done.
     pub refused: Vec<PlanRefusal>,
@@ -19,6 +23,17 @@ pub struct PlanAnswer {
     pub totals: PlanTotals,
     /// How many jobs use a calendar which would change and are in namespaces that the caller may not see.
     pub elsewhere: usize,
+}
+
+/// What would become of a declared calendar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedCalendar {
+    /// Its name.
+    pub name: String,
+    /// `created`, `updated` or `unchanged`.
+    pub becomes: PlanEffect,
+    /// The values of its keys that would change, by key.
+    pub values: BTreeMap<String, FieldEdit>,
 }
 
 /// What would become of a job.
@@ -40,6 +55,18 @@ pub struct PlanRow {
     pub kept: usize,
     /// The last fire that was compared.
     pub until: Option<String>,
+    /// The first fire after the change; none if there is none.
+    #[serde(default)]
+    pub next: Option<String>,
+    /// The IANA time zone of its schedule.
+    #[serde(default)]
+    pub timezone: String,
+    /// The calendars that it uses and that would change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<String>,
+    /// What needs a person: no online node matches its node selector, or it never fires again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The operators' switches that the change keeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchRow>,
@@ -66,6 +93,8 @@ pub enum PlanEffect {
     Enabled,
     /// It uses a calendar which would change.
     Calendar,
+    /// It would be deleted.
+    Deleted,
 }
 
 /// The values of a key before and after.
@@ -115,6 +144,12 @@ pub struct PlanTotals {
     pub switched: usize,
     /// The number of other jobs that use a calendar which would change.
     pub calendar: usize,
+    /// The number of jobs that would be deleted.
+    #[serde(default)]
+    pub deleted: usize,
+    /// The number of calendars that would be created or changed.
+    #[serde(default)]
+    pub calendars: usize,
     /// The number of added fires in all `changes`, with those that repeat one.
     pub fires_added: usize,
     /// The number of dropped fires in all `changes`.
@@ -131,11 +166,25 @@ impl PlanAnswer {
             PlanEffect::Unchanged => &mut totals.unchanged,
             PlanEffect::Resumed | PlanEffect::Enabled => &mut totals.switched,
             PlanEffect::Calendar => &mut totals.calendar,
+            PlanEffect::Deleted => &mut totals.deleted,
         } += 1;
         let dropped = row.changes.iter().filter(|fire| fire.fate == PlannedFire::DROPPED).count();
         totals.fires_dropped += dropped;
         totals.fires_added += row.changes.len() - dropped;
         self.jobs.push(row);
+    }
+
+    /// Adds a calendar, also to the sums.
+    pub fn push_calendar(&mut self, row: PlannedCalendar) {
+        self.totals.calendars += usize::from(row.becomes != PlanEffect::Unchanged);
+        self.calendars.push(row);
+    }
+
+    /// Whether anything would change.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        let PlanTotals { created, updated, switched, deleted, calendars, .. } = self.totals;
+        [created, updated, switched, deleted, calendars] != [0; 5]
     }
 }
 

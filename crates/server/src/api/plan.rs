@@ -38,9 +38,10 @@ pub(super) async fn plan(
 
 /// The declarations, parsed; those that are invalid are refused one by one.
 fn request(caller: &KnownCaller, body: PlanBody) -> Result<PlanRequest, ApiError> {
-    let PlanBody { jobs, calendars, resume, enable } = body;
-    if jobs.is_empty() && calendars.is_empty() && resume.is_empty() && enable.is_empty() {
-        return Err(ApiError::invalid("nothing is planned: give jobs, calendars, resume or enable"));
+    let PlanBody { jobs, calendars, resume, enable, delete } = body;
+    let names = [&resume, &enable, &delete];
+    if jobs.is_empty() && calendars.is_empty() && names.iter().all(|names| names.is_empty()) {
+        return Err(ApiError::invalid("nothing is planned: give jobs, calendars, resume, enable or delete"));
     }
     let mut request = PlanRequest::default();
     let mut refuse = |kind: &str, name: String, detail: String| {
@@ -61,9 +62,10 @@ fn request(caller: &KnownCaller, body: PlanBody) -> Result<PlanRequest, ApiError
             Err(wrong) => refuse("job", name, wrong.to_string()),
         }
     }
-    (request.resume, request.enable) = (resume, enable);
-    declared_once(request.jobs.iter().map(|job| &job.name))?;
-    let jobs = request.jobs.iter().map(|job| &job.name).chain(&request.resume).chain(&request.enable);
+    (request.resume, request.enable, request.delete) = (resume, enable, delete);
+    declared_once(request.jobs.iter().map(|job| &job.name).chain(&request.delete))?;
+    let named = request.resume.iter().chain(&request.enable).chain(&request.delete);
+    let jobs = request.jobs.iter().map(|job| &job.name).chain(named);
     let namespaces = jobs.map(JobName::namespace);
     let calendars = request.calendars.iter().map(|calendar| calendar.name.namespace());
     namespaces.chain(calendars).try_for_each(|namespace| within(caller, Role::Viewer, namespace))?;

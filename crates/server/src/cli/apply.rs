@@ -1,91 +1,78 @@
-//! Sends checked jobs to a node in batches, and prints what became of them.
+//! `evenkeel apply`: makes the cluster as job files say, or shows what that would change.
 
-use std::collections::BTreeMap;
+mod send;
 
-use serde::Deserialize;
-use serde_json::Value;
+use std::path::PathBuf;
 
-use super::switch_text;
+use clap::Args;
+
+use super::calendars;
+use super::namespace_args::NamespaceArgs;
+use super::plan::{self, PlanDetail};
 use crate::client::ConnectArgs;
-use crate::exit::CliError;
-use crate::files::EncodedJobs;
+use crate::exit::{CliError, ExitKind};
+use crate::files::{self, ReadRequest};
 use crate::output;
-use evenkeel_client::types::SwitchRow;
+pub(super) use send::apply;
 
-/// The maximum number of jobs, and of their bytes, in one request: the node writes an entry of its audit log for each, and
-/// looks at nothing else while it parses the new ones.
-const JOBS_MAX: usize = 2_000;
-const BYTES_MAX: usize = 8 << 20;
-/// With up to so many jobs each is printed, with more they are counted.
-const PRINTED_MAX: usize = 50;
-
-/// The answer to a batch.
-#[derive(Deserialize)]
-struct BatchAnswer<T> {
-    #[serde(default = "Vec::new")]
-    jobs: Vec<T>,
-    #[serde(default)]
-    warnings: Vec<String>,
+/// `apply`, and `job apply`.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input; may be repeated
+    #[arg(short, long, value_name = "FILE|DIR|-", required = true)]
+    file: Vec<PathBuf>,
+    /// Only show what would change: the sums, then a line for each calendar and job. Exits with 0 if nothing would change, 2 if something would, 1 at any error
+    #[arg(long)]
+    plan: bool,
+    /// With --plan, show all jobs, each with the fires that would come or go, with notes, and with the switches that would stay or end
+    #[arg(short, long, requires = "plan")]
+    verbose: bool,
+    #[command(flatten)]
+    within: NamespaceArgs,
+    #[command(flatten)]
+    reach: ConnectArgs,
 }
 
-/// What became of a job.
-#[derive(Deserialize)]
-struct AppliedRow {
-    #[serde(default = "unknown")]
-    name: String,
-    #[serde(default = "unknown")]
-    applied: String,
-    #[serde(default)]
-    switches: Value,
-    #[serde(default)]
-    ended: Value,
-}
-
-fn unknown() -> String {
-    "?".to_owned()
-}
-
-/// The switches in an answer; none where it has none that this version knows.
-fn rows_of(answer: Value) -> Vec<SwitchRow> {
-    serde_json::from_value(answer).unwrap_or_default()
-}
-
-/// Applies jobs in batches and prints the result of each.
+/// Runs the command.
 ///
 /// # Errors
-/// A batch is refused; those before it are applied.
-pub(super) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliError> {
-    let client = reach.client()?;
-    let bodies = jobs.bodies(JOBS_MAX, BYTES_MAX);
-    if !reach.output.is_text() {
-        let mut answers: Vec<Value> = Vec::new();
-        for body in bodies {
-            let answer: BatchAnswer<Value> = client.post_json("/jobs/apply", &body)?;
-            answers.extend(answer.jobs);
-            answer.warnings.iter().for_each(|text| output::print_message(text));
-        }
-        return output::changed(reach.output, &answers);
+/// A file is not valid, or the request failed. With `--plan` the exit code of each error is 1, and that of changes 2.
+pub(crate) fn run(args: &ApplyArgs) -> Result<(), CliError> {
+    if !args.plan {
+        return apply_files(args);
     }
-    let (mut rows, mut switches, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let (mut progress, mut done) = (output::Progress::new("applying jobs", jobs.len()), 0);
-    for body in bodies {
-        progress.at(done);
-        let answer: BatchAnswer<AppliedRow> = client.post_json("/jobs/apply", &body)?;
-        answer.warnings.iter().for_each(|text| output::print_message(text));
-        done += answer.jobs.len();
-        for AppliedRow { name, applied, switches: left, ended } in answer.jobs {
-            switches
-                .extend(rows_of(left).iter().map(|switch| format!("{name}: {}", switch_text::left(switch))));
-            switches.extend(
-                rows_of(ended).iter().map(|switch| format!("{name}: {}", switch_text::ended(switch))),
-            );
-            if jobs.len() <= PRINTED_MAX {
-                rows.push(format!("{applied:9}  {name}"));
-            }
-            *counts.entry(applied).or_insert(0_usize) += 1;
-        }
+    match show_plan(args) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(CliError::plan_has_changes()),
+        Err(failure) => Err(CliError::new(ExitKind::Failed, failure.message)),
     }
-    drop(progress);
-    let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    rows.iter().chain(&switches).chain([&counts.join(", ")]).try_for_each(|line| output::line(line))
+}
+
+impl ApplyArgs {
+    fn request(&self) -> ReadRequest<'_> {
+        ReadRequest { paths: &self.file, namespace: self.within.get() }
+    }
+}
+
+/// Shows what would change, and returns whether anything would.
+fn show_plan(args: &ApplyArgs) -> Result<bool, CliError> {
+    let declared = files::read_all(&args.request())?;
+    let plan = plan::of(&declared, &[], &args.reach.client()?)?;
+    plan::show(&plan, &args.reach, if args.verbose { PlanDetail::Full } else { PlanDetail::Lines })?;
+    Ok(plan.has_changes())
+}
+
+fn apply_files(args: &ApplyArgs) -> Result<(), CliError> {
+    let reach = &args.reach;
+    let declared = files::read_encoded(&args.request())?;
+    // Jobs may use them, so they come first.
+    let calendars = calendars::apply(&declared.calendars, &reach.client()?)?;
+    if reach.output.is_text() {
+        let line = |answer| output::line(&calendars::applied(answer, "calendar "));
+        calendars.iter().try_for_each(line)?;
+    }
+    if declared.jobs.is_empty() {
+        return if reach.output.is_text() { Ok(()) } else { output::changed(reach.output, &calendars) };
+    }
+    send::apply(&declared.jobs, reach)
 }

@@ -116,7 +116,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::files;
+    use crate::files::{self, ReadRequest};
 
     /// Jobs that have every key together: no job has all of them.
     const JOBS: [&str; 5] = [
@@ -179,7 +179,8 @@ mod tests {
             ] {
                 let path = folder.path().join(name);
                 std::fs::write(&path, &text).expect("written");
-                let read = files::read(&path, None).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let request = ReadRequest { paths: std::slice::from_ref(&path), namespace: None };
+                let read = files::read_all(&request).unwrap_or_else(|e| panic!("{e}\n{text}"));
                 assert_eq!(read.jobs, [job.clone()], "{text}");
             }
         }

@@ -1,10 +1,9 @@
 //! The commands `evenkeel job …`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::counted;
 
+use super::apply::ApplyArgs;
 use super::backfill::{self, BackfillArgs};
 use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
@@ -17,7 +16,6 @@ use super::values;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::CliError;
-use crate::files;
 use crate::output;
 use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery};
 use evenkeel_client::types::JobRow;
@@ -25,19 +23,8 @@ use evenkeel_client::types::JobRow;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing; only a changed `enabled` ends a switch of an operator
-    Apply {
-        /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
-        #[arg(short, long, value_name = "FILE|DIR|-")]
-        file: PathBuf,
-        /// Only show which fires this would add, remove or repeat, and which switches it would leave or end
-        #[arg(long)]
-        plan: bool,
-        #[command(flatten)]
-        within: NamespaceArgs,
-        #[command(flatten)]
-        reach: ConnectArgs,
-    },
+    /// Create or replace the calendars and jobs of files, as `evenkeel apply` does
+    Apply(Box<ApplyArgs>),
     /// List the jobs of a namespace, or those with a text in their name
     List {
         /// Only jobs with this text in their name, in either case
@@ -171,26 +158,7 @@ pub(crate) struct JobNodeArgs {
 /// The request failed.
 pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
-        JobCommand::Apply { file, plan: true, within, reach } => {
-            plan::file(&files::read(&file, within.get())?, &reach)
-        }
-        JobCommand::Apply { file, plan: false, within, reach } => {
-            let declared = files::read_encoded(&file, within.get())?;
-            // Jobs may use them, so they come first.
-            let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
-            if reach.output.is_text() {
-                let line = |answer| output::line(&super::calendars::applied(answer, "calendar "));
-                calendars.iter().try_for_each(line)?;
-            }
-            if declared.jobs.is_empty() {
-                return if reach.output.is_text() {
-                    Ok(())
-                } else {
-                    output::changed(reach.output, &calendars)
-                };
-            }
-            super::apply::apply(&declared.jobs, &reach)
-        }
+        JobCommand::Apply(args) => super::apply::run(&args),
         JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
         JobCommand::Show(args) => super::job_show::show(args),
         JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),
@@ -255,7 +223,7 @@ fn list(
 ) -> Result<(), CliError> {
     let (jobs, elsewhere) = all(&reach.client()?, (find, label), within)?;
     let none = match (find.is_empty(), label.is_empty()) {
-        (true, true) => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
+        (true, true) => "no jobs yet: declare some with `evenkeel apply -f FILE`".to_owned(),
         (false, true) => format!("no job's name holds {find:?}"),
         (_, false) => format!("no such job has labels that meet {label:?}"),
     };

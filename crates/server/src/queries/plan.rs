@@ -1,5 +1,7 @@
 //! What declarations of jobs and calendars, or switches, would change: worked out of copies of the view, and nothing is sent.
 
+mod parts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,17 +11,17 @@ use evenkeel_core::cluster::control::fixed_placement;
 use evenkeel_core::ids::{CalendarName, JobName, Namespace};
 use evenkeel_core::job::{Job, Spec, SwitchPosition};
 use evenkeel_core::registry::DurabilityClass;
-use evenkeel_core::schedule::{CalendarFilter, EditEffect, EditLimits, Schedule, ScheduleEdit};
+use evenkeel_core::schedule::{CalendarFilter, EditLimits, Schedule, ScheduleEdit};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::View;
-use serde_json::{Map, Value};
 
 use super::lookup::LOOK;
 use super::{no_job, no_namespace, switches};
 use crate::zones;
 use evenkeel_client::types::{
-    FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedFire, SwitchRow, moment,
+    PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlannedCalendar, SwitchRow, moment, zone,
 };
+use parts::{fires, fits, is_namespace, planned_fire, silent, values, warnings};
 
 /// The maximum number of changed fires shown for a job.
 const SHOWN: usize = 10;
@@ -38,6 +40,8 @@ pub(crate) struct PlanRequest {
     pub(crate) resume: Vec<JobName>,
     /// The jobs that would be enabled.
     pub(crate) enable: Vec<JobName>,
+    /// The jobs that would be deleted after everything else.
+    pub(crate) delete: Vec<JobName>,
     /// What is refused already, because it is invalid.
     pub(crate) refused: Vec<PlanRefusal>,
 }
@@ -57,6 +61,8 @@ struct PlanSnapshot {
     planned: Result<CalendarFilter, CalendarName>,
     /// Whether its namespace exists.
     has_namespace: bool,
+    /// Whether a living node may run the planned job.
+    fits: bool,
     /// How many more jobs its namespace takes, if it has a limit.
     room: Option<usize>,
 }
@@ -68,6 +74,8 @@ struct ChangePlanner<'a> {
     class: DurabilityClass,
     /// The calendars that would be declared.
     coming: BTreeMap<CalendarName, Arc<LocalTimes>>,
+    /// Those of them that are new or have other lines.
+    changed: BTreeSet<CalendarName>,
     /// What was compared already: many jobs have equal schedules.
     edits: BTreeMap<(Option<Schedule>, Option<Schedule>), Arc<ScheduleEdit>>,
     compared: usize,
@@ -78,12 +86,13 @@ struct ChangePlanner<'a> {
 
 /// What the request would change. `sees` says whether the caller may see what is in a namespace.
 pub(crate) fn plan(handle: &Handle, request: PlanRequest, sees: impl Fn(&str) -> bool) -> PlanAnswer {
-    let PlanRequest { jobs, calendars, resume, enable, refused } = request;
+    let PlanRequest { jobs, calendars, resume, enable, delete, refused } = request;
     let mut planner = ChangePlanner {
         handle,
         now: zones::now(),
         class: handle.with_node(|node| node.local().settings().class),
         coming: BTreeMap::new(),
+        changed: BTreeSet::new(),
         edits: BTreeMap::new(),
         compared: 0,
         created: BTreeMap::new(),
@@ -107,6 +116,7 @@ pub(crate) fn plan(handle: &Handle, request: PlanRequest, sees: impl Fn(&str) ->
     }
     resume.iter().for_each(|name| planner.switch(name, PlanEffect::Resumed));
     enable.iter().for_each(|name| planner.switch(name, PlanEffect::Enabled));
+    delete.iter().for_each(|name| planner.delete(name));
     planner.answer
 }
 
@@ -122,18 +132,29 @@ impl ChangePlanner<'_> {
                 continue;
             };
             self.coming.insert(name.clone(), Arc::new(times));
-            let known = self.handle.with_node(|node| {
+            let (old, known) = self.handle.with_node(|node| {
                 let view = node.view();
-                let same = view.calendar(name).is_some_and(|known| known.calendar == *calendar);
-                if !same {
+                let old = view.calendar(name).map(|known| known.calendar.clone());
+                if old.as_ref() != Some(calendar) {
                     let live = view.jobs_under(name).filter(|job| job.is_live());
                     users.extend(live.map(|job| job.name().clone()));
                 }
-                is_namespace(view, name.namespace())
+                (old, is_namespace(view, name.namespace()))
             });
             if !known {
                 self.refuse_namespace("calendar", name, name.namespace());
+                continue;
             }
+            let becomes = match &old {
+                None => PlanEffect::Created,
+                Some(old) if old == calendar => PlanEffect::Unchanged,
+                Some(_) => PlanEffect::Updated,
+            };
+            if becomes != PlanEffect::Unchanged {
+                self.changed.insert(name.clone());
+            }
+            let values = old.map_or_else(BTreeMap::new, |old| values(&old, calendar));
+            self.answer.push_calendar(PlannedCalendar { name: name.to_string(), becomes, values });
         }
         users
     }
@@ -161,6 +182,7 @@ impl ChangePlanner<'_> {
                 };
                 PlanSnapshot {
                     planned: coming.map_or(Ok(CalendarFilter::default()), |job| self.calendars(view, job)),
+                    fits: coming.is_some_and(|job| fits(view, job)),
                     standing,
                     has_namespace: is_namespace(view, name.namespace()),
                     room: limit.map(room),
@@ -182,7 +204,7 @@ impl ChangePlanner<'_> {
 
     /// Plans a declaration.
     fn declare(&mut self, job: &Job, seen: PlanSnapshot) {
-        let PlanSnapshot { standing, planned, has_namespace, room } = seen;
+        let PlanSnapshot { standing, planned, has_namespace, fits, room } = seen;
         let name = &job.name;
         if let Err(wrong) = job.suits(self.class) {
             return self.refuse("job", name, "invalid", wrong.to_string());
@@ -211,21 +233,27 @@ impl ChangePlanner<'_> {
                 return self.refuse("job", name, "conflict", text);
             }
             let new = fires(job, Some(&planned), false);
-            let row = self.row(name, PlanEffect::Created, (None, new), (job, false));
+            let row = self.row(PlanEffect::Created, (None, new), (job, false), fits);
             return self.answer.push(row);
         };
         let becomes = if found.spec.declares(job) { PlanEffect::Unchanged } else { PlanEffect::Updated };
-        self.compare(&found, job, becomes, &planned);
+        self.compare(&found, job, becomes, (&planned, fits));
     }
 
     /// Plans what a calendar's change does to a job that is not declared anew.
     fn follow_calendar(&mut self, seen: PlanSnapshot) {
         let (Some(found), Ok(planned)) = (seen.standing, seen.planned) else { return };
-        self.compare(&found, &found.spec.declared(), PlanEffect::Calendar, &planned);
+        self.compare(&found, &found.spec.declared(), PlanEffect::Calendar, (&planned, seen.fits));
     }
 
     /// Compares a job as it is with its declaration.
-    fn compare(&mut self, found: &StandingJob, job: &Job, becomes: PlanEffect, planned: &CalendarFilter) {
+    fn compare(
+        &mut self,
+        found: &StandingJob,
+        job: &Job,
+        becomes: PlanEffect,
+        (planned, fits): (&CalendarFilter, bool),
+    ) {
         let StandingJob { spec, switches, calendars } = found;
         let old = fires(&spec.job, calendars.as_ref(), spec.paused);
         // An operator's switch stays, unless the file changes that field.
@@ -234,7 +262,7 @@ impl ChangePlanner<'_> {
         // A node compares the text of the schedule: another text of the same fires is a change.
         let is_rewritten = spec.job.schedule != effective.schedule;
         let gives_up = old.is_some() && (old != new || is_rewritten);
-        let mut row = self.row(&job.name, becomes, (old, new), (&effective, spec.paused));
+        let mut row = self.row(becomes, (old, new), (&effective, spec.paused), fits);
         if gives_up {
             row.notes.push("what is late by then and has not run is given up".to_owned());
         }
@@ -254,10 +282,7 @@ impl ChangePlanner<'_> {
 
     /// Plans the resumption of a job, or that it is enabled.
     fn switch(&mut self, name: &JobName, becomes: PlanEffect) {
-        let seen = self.look(std::iter::once((name, None))).pop();
-        let Some(StandingJob { spec, calendars, .. }) = seen.and_then(|seen| seen.standing) else {
-            return self.refuse("job", name, "not_found", no_job(self.handle, name));
-        };
+        let Some((StandingJob { spec, calendars, .. }, fits)) = self.standing(name) else { return };
         let (job, paused) = match becomes {
             PlanEffect::Resumed => (spec.job.clone(), false),
             _ => (spec.job.clone().with_enabled(SwitchPosition::On), spec.paused),
@@ -265,20 +290,40 @@ impl ChangePlanner<'_> {
         let old = fires(&spec.job, calendars.as_ref(), spec.paused);
         let new = fires(&job, calendars.as_ref(), paused);
         let begins = old.is_none() && new.is_some();
-        let mut row = self.row(name, becomes, (old, new), (&job, paused));
+        let mut row = self.row(becomes, (old, new), (&job, paused), fits);
         if begins {
             row.notes.push("what was due before is not made up".to_owned());
         }
         self.answer.push(row);
     }
 
+    /// Plans that a job is deleted.
+    fn delete(&mut self, name: &JobName) {
+        let Some((StandingJob { spec, calendars, .. }, _)) = self.standing(name) else { return };
+        let old = fires(&spec.job, calendars.as_ref(), spec.paused);
+        let mut row = self.row(PlanEffect::Deleted, (old, None), (&spec.job, spec.paused), true);
+        // It does not stay, so nothing is said of what it does.
+        row.notes.clear();
+        self.answer.push(row);
+    }
+
+    /// A job that is not declared anew, and whether a living node may run it; refused if there is none.
+    fn standing(&mut self, name: &JobName) -> Option<(StandingJob, bool)> {
+        let seen = self.look(std::iter::once((name, None))).pop();
+        let found = seen.and_then(|seen| Some((seen.standing?, seen.fits)));
+        if found.is_none() {
+            self.refuse("job", name, "not_found", no_job(self.handle, name));
+        }
+        found
+    }
+
     /// The row of a job whose fires are `old` and would be `new`, as the job in this state.
     fn row(
         &mut self,
-        name: &JobName,
         becomes: PlanEffect,
         (old, new): (Option<Schedule>, Option<Schedule>),
         (job, paused): (&Job, bool),
+        fits: bool,
     ) -> PlanRow {
         let follows = old.iter().chain(&new).any(Schedule::follows_runs);
         let mut notes = Vec::new();
@@ -288,9 +333,14 @@ impl ChangePlanner<'_> {
         if new.is_none() {
             notes.push(silent(job, paused).to_owned());
         }
-        let edit = self.edit(old, new);
+        let next = new.as_ref().and_then(|schedule| schedule.next(self.now));
+        let warnings = warnings(job, fits, new.as_ref(), next);
+        let calendars = job.exclude_calendars().iter().chain(job.require_calendars());
+        let calendars: BTreeSet<_> = calendars.filter(|name| self.changed.contains(*name)).collect();
+        let calendars = calendars.into_iter().map(ToString::to_string).collect();
+        let edit = self.edit((old, new), next);
         PlanRow {
-            name: name.to_string(),
+            name: job.name.to_string(),
             becomes,
             fields: Vec::new(),
             values: BTreeMap::new(),
@@ -298,16 +348,23 @@ impl ChangePlanner<'_> {
             changes: edit.changes.iter().map(planned_fire).collect(),
             kept: edit.kept,
             until: edit.until.map(moment),
+            next: next.map(moment),
+            timezone: zone(job.timezone()),
+            calendars,
+            warnings,
             switches: Vec::new(),
             ended: Vec::new(),
             notes,
         }
     }
 
-    /// The difference of two schedules. Of equal ones only the next fire is looked for.
-    fn edit(&mut self, old: Option<Schedule>, new: Option<Schedule>) -> Arc<ScheduleEdit> {
+    /// The difference of two schedules. Of equal ones only the next fire counts.
+    fn edit(
+        &mut self,
+        (old, new): (Option<Schedule>, Option<Schedule>),
+        until: Option<Wall>,
+    ) -> Arc<ScheduleEdit> {
         if old == new {
-            let until = new.and_then(|schedule| schedule.next(self.now));
             return Arc::new(ScheduleEdit { changes: Vec::new(), kept: usize::from(until.is_some()), until });
         }
         let pair = (old, new);
@@ -333,52 +390,4 @@ impl ChangePlanner<'_> {
         let text = known.unwrap_or_else(|e| e.to_string());
         self.refuse(kind, name, "not_found", text);
     }
-}
-
-fn is_namespace(view: &View, name: &str) -> bool {
-    name.parse().is_ok_and(|name| view.has_namespace(&name))
-}
-
-/// When a job fires by its schedule; `None` if it does not.
-fn fires(job: &Job, calendars: Option<&CalendarFilter>, paused: bool) -> Option<Schedule> {
-    let fires = job.enabled && !paused;
-    fires.then(|| job.schedule_with_calendars(calendars)).flatten()
-}
-
-/// Why a job would not fire by its schedule.
-fn silent(job: &Job, paused: bool) -> &'static str {
-    match (job.enabled, paused, job.schedule.is_none()) {
-        (false, ..) => "it is disabled: it does not fire",
-        (_, true, _) => "it is paused: until `job resume` it runs only when triggered manually",
-        (.., true) => "it has no schedule: it runs only when triggered manually",
-        _ => "one of its calendars is missing: it does not fire",
-    }
-}
-
-fn planned_fire((due, effect): &(Wall, EditEffect)) -> PlannedFire {
-    let (fate, of) = match effect {
-        EditEffect::Added => ("added", None),
-        EditEffect::Dropped => (PlannedFire::DROPPED, None),
-        EditEffect::Repeats(past) => ("repeats", Some(moment(*past))),
-    };
-    PlannedFire { due: moment(*due), fate: fate.to_owned(), of }
-}
-
-/// The keys in which two declarations differ, with their values. A caller that may see the job sees all of them: a declaration names
-/// secrets and holds none.
-fn values(old: &Job, new: &Job) -> BTreeMap<String, FieldEdit> {
-    let keys = |job: &Job| match serde_json::to_value(job) {
-        Ok(Value::Object(keys)) => keys,
-        _ => Map::new(),
-    };
-    let (mut old, mut new) = (keys(old), keys(new));
-    let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
-    let edit = |name: String| {
-        let edit = FieldEdit {
-            old: old.remove(&name).unwrap_or_default(),
-            new: new.remove(&name).unwrap_or_default(),
-        };
-        (edit.old != edit.new).then_some((name, edit))
-    };
-    names.into_iter().filter_map(edit).collect()
 }

@@ -39,15 +39,16 @@ schedule = "at 2099-03-01T00:00:00Z"
 command = ["/bin/true"]
 "#;
 
+/// The plan of a file; its exit code is 2 if something would change.
 fn planned(node: &ServerProcess, file: &str) -> Value {
-    let told = node.fed(&["job", "apply", "--plan", "-o", "json", "-f", "-"], file);
-    assert!(told.status.success(), "{}", text(&told.stderr));
+    let told = node.fed(&["apply", "--plan", "-o", "json", "-f", "-"], file);
+    assert!(matches!(told.status.code(), Some(0 | 2)), "{}", text(&told.stderr));
     serde_json::from_slice(&told.stdout).expect("JSON")
 }
 
 /// The fires that a plan adds, or those that it drops.
 fn fires<'a>(plan: &'a Value, job: &str, fate: &str) -> Vec<&'a str> {
-    let plans = plan.as_array().expect("a list");
+    let plans = plan["jobs"].as_array().expect("a list");
     let plan = plans.iter().find(|plan| plan["name"] == job).expect("the job is planned");
     let changes = plan["changes"].as_array().expect("a list").iter();
     changes.filter(|change| change["fate"] == fate).filter_map(|change| change["due"].as_str()).collect()
@@ -65,13 +66,24 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
     assert_eq!(fires(&plan, "report", "added"), ["2099-01-03T06:00:00.000Z"]);
     assert_eq!(fires(&plan, "clean", "added"), ["2099-03-01T00:00:00.000Z"]);
     assert_eq!(fires(&plan, "deploy", "dropped"), ["2099-02-01T06:00:00.000Z"], "its calendar changes");
-    let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);
-    let told = text(&told.stdout);
+    assert_eq!(plan["calendars"][0]["becomes"], "updated", "{plan}");
     let schedule = r#"schedule: ["at 2099-01-01T06:00:00Z","at 2099-01-02T06:00:00Z"] → ["at 2099-01-02T06:00:00Z","at 2099-01-03T06:00:00Z"]"#;
-    assert!(told.contains(&format!("report  updated\n  {schedule}\n  - ")), "{told}");
+    let short = node.fed(&["apply", "--plan", "-f", "-"], AFTER);
+    assert_eq!(short.status.code(), Some(2));
+    let expected = format!(
+        "plan: 1 to create, 1 to update, 0 to delete, 0 unchanged; 1 calendar to change, which 1 other job uses\n\
+         ~ calendar freeze  updated; days: unset → [\"2099-02-01\"]\n\
+         ~ report  updated; {schedule}; fires: 1 fewer, 1 more; next fire Fri 2099-01-02 06:00:00 +00:00 UTC\n\
+         + clean  created; next fire Sun 2099-03-01 00:00:00 +00:00 UTC\n\
+         ~ deploy  follows its calendar; calendar freeze changes; fires: 1 fewer; next fire Mon 2099-02-02 06:00:00 +00:00 UTC\n\
+         nothing was changed: leave out --plan to do it\n"
+    );
+    assert_eq!(text(&short.stdout), expected);
+    let told = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
+    let told = text(&told.stdout);
+    assert!(told.contains(&format!("2099-01-02 06:00:00 +00:00 UTC\n  {schedule}\n  - ")), "{told}");
     assert!(told.contains("1 fire stays as it is until"), "{told}");
-    assert!(told.contains("clean  created\n  + "), "{told}");
-    assert!(told.contains("deploy  is under a calendar that changes\n  - "), "{told}");
+    assert!(told.contains("UTC\n  + Sun 2099-03-01"), "{told}");
     assert!(told.ends_with("nothing was changed: leave out --plan to do it\n"), "{told}");
 
     assert_eq!(node.json(&["job", "show", "report", "--details"])["version"], 1);
@@ -83,7 +95,10 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
     let next = |job: &str| node.json(&["job", "next", job]);
     assert_eq!(next("report"), serde_json::json!(["2099-01-02T06:00:00.000Z", "2099-01-03T06:00:00.000Z"]));
     assert_eq!(next("deploy"), serde_json::json!(["2099-02-02T06:00:00.000Z"]));
-    assert_eq!(planned(&node, AFTER)[0]["becomes"], "unchanged");
+    assert_eq!(planned(&node, AFTER)["jobs"][0]["becomes"], "unchanged");
+    let same = node.fed(&["apply", "--plan", "-f", "-"], AFTER);
+    let nothing = "plan: 0 to create, 0 to update, 0 to delete, 2 unchanged\nnothing to do\n";
+    assert_eq!((same.status.code(), text(&same.stdout).as_str()), (Some(0), nothing));
 }
 
 #[test]
@@ -105,7 +120,7 @@ fn what_follows_runs_is_planned_as_if_they_took_no_time_and_the_plan_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     let plan = planned(&node, "[[job]]\nname = \"rests\"\nschedule = \"@after 10m\"\ncommand = [\"true\"]\n");
-    let notes = plan[0]["notes"].to_string();
+    let notes = plan["jobs"][0]["notes"].to_string();
     assert!(notes.contains("shown as if runs took no time"), "{notes}");
     assert_eq!(fires(&plan, "rests", "added").len(), 10);
 }
@@ -116,7 +131,7 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     node.fed(&["job", "apply", "-f", "-"], BEFORE);
     node.ok(&["job", "pause", "report"]);
-    let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);
+    let told = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
     let told = text(&told.stdout);
     assert!(told.contains("report  updated\n  schedule: ["), "{told}");
     assert!(
@@ -125,7 +140,9 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     );
     let told = node.ok(&["job", "resume", "report", "--plan"]);
     assert!(
-        told.starts_with("report  resumed\n  + ") && told.contains("what was due before is not made up"),
+        told.contains("~ report  resumed; next fire ")
+            && told.contains("\n  + ")
+            && told.contains("what was due before is not made up"),
         "{told}"
     );
     assert_eq!(node.json(&["job", "show", "report", "--details"])["paused"], true);
@@ -135,7 +152,7 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
         &["job", "apply", "--plan", "-f", "-"],
         "[[job]]\nname = \"x\"\nschedule = \"@daily\"\nexclude_calendars = [\"none\"]\ncommand = [\"/bin/true\"]\n",
     );
-    assert_eq!(refused.status.code(), Some(6));
+    assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("there is no calendar none"), "{}", text(&refused.stderr));
 }
 
@@ -165,7 +182,7 @@ fn a_plan_has_old_and_new_values_and_names_everything_that_would_be_refused() {
     assert_eq!(report["values"]["schedule"]["new"], "@daily");
     assert_eq!((&deploy["becomes"], &clean["becomes"]), (&json!("unchanged"), &json!("created")));
     let totals = json!({ "created": 1, "updated": 1, "unchanged": 1, "switched": 0, "calendar": 0,
-        "fires_added": 11, "fires_dropped": 0 });
+        "deleted": 0, "calendars": 0, "fires_added": 11, "fires_dropped": 0 });
     assert_eq!(plan["totals"], totals, "of the report's fires ten are shown, and none of them is far off");
 
     let wrong = json!({
@@ -242,8 +259,9 @@ fn a_plan_of_ten_thousand_jobs_is_one_request() {
         path.to_str().expect("a text").to_owned()
     };
     node.ok(&["job", "apply", "-f", &file(4)]);
-    let rows = node.json(&["job", "apply", "--plan", "-f", &file(5)]);
-    let rows = rows.as_array().expect("rows");
+    let plan = node.cli(&["apply", "--plan", "-o", "json", "-f", &file(5)]);
+    let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+    let rows = plan["jobs"].as_array().expect("rows");
     assert_eq!(rows.len(), 10_000);
     assert!(
         rows.iter()
@@ -261,4 +279,68 @@ fn a_plan_of_ten_thousand_jobs_is_one_request() {
             .filter(|line| line.contains("_sum") && line.contains("/api/v1/plan"))
             .collect::<String>()
     );
+}
+
+#[test]
+fn a_plan_exits_with_1_at_every_error_so_that_2_means_changes_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("job.toml");
+    std::fs::write(&file, "[[job]]\nname = \"a\"\nfunction = \"f\"\n").expect("written");
+    let (file, nowhere) = (file.display().to_string(), "http://127.0.0.1:1");
+    for line in [
+        format!("apply --plan -f {file} --server {nowhere}"),
+        format!("job apply --plan -f {file} --server {nowhere}"),
+        format!("apply --plan -f {file} --server h:1"),
+        "apply --plan -f /nowhere".to_owned(),
+        "apply --plan".to_owned(),
+        format!("apply --plan -f {file} --colour"),
+        format!("-o json apply -f {file} --plan --colour"),
+        format!("-o json --namespace a/b apply -f {file} --plan"),
+        format!("apply -f {file} --plan -o json --server {nowhere}"),
+    ] {
+        let told = crate::process::run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(told.status.code(), Some(1), "{line}: {}", text(&told.stderr));
+        if line.contains("json") {
+            let error: Value = serde_json::from_slice(&told.stderr).expect("one line of JSON");
+            assert_eq!(error["error"]["exit"], 1, "{line}: {error}");
+        }
+    }
+    let help = crate::process::run(&["apply", "--plan", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+}
+
+#[test]
+fn a_plan_says_which_jobs_have_no_node_and_which_never_fire_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let file = "[[job]]\nname = \"picky\"\nschedule = \"30 2 * * *\"\ntimezone = \"Asia/Tokyo\"\nnode_selector = [\"gpu\"]\n\
+                command = [\"true\"]\n[[job]]\nname = \"over\"\nschedule = \"at 2001-01-01T00:00:00Z\"\ncommand = [\"true\"]\n";
+    let told = node.fed(&["apply", "--plan", "-f", "-"], file);
+    let told = text(&told.stdout);
+    let line =
+        |name: &str| told.lines().find(|line| line.starts_with(&format!("+ {name} "))).expect("its line");
+    assert!(
+        line("picky").contains(" 02:30:00 +09:00 JST; WARNING: unschedulable: no living node fits gpu"),
+        "{told}"
+    );
+    assert!(line("over").contains("WARNING: never fires again"), "{told}");
+    let plan = planned(&node, file);
+    assert_eq!(plan["jobs"][0]["timezone"], "Asia/Tokyo");
+    assert_eq!(plan["jobs"][1]["next"], Value::Null);
+}
+
+#[test]
+fn a_plan_of_deletions_shows_the_fires_that_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    node.fed(&["apply", "-f", "-"], BEFORE);
+    let (status, plan) = asked(&node, &json!({ "delete": ["report", "none"] }));
+    assert_eq!((status, &plan["totals"]["deleted"]), (200, &json!(1)), "{plan}");
+    assert_eq!(
+        (&plan["jobs"][0]["becomes"], &plan["totals"]["fires_dropped"]),
+        (&json!("deleted"), &json!(2))
+    );
+    assert_eq!(plan["refused"][0]["name"], "none");
+    let both = json!({ "delete": ["x"], "jobs": [{ "name": "x", "command": ["/bin/true"] }] });
+    assert_eq!(asked(&node, &both).0, 400);
 }

@@ -35,8 +35,8 @@ fn a_preview_says_what_is_odd_about_each() {
 fn a_plan_says_what_edits_of_them_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = odd(folder.path());
-    let plan = node.ok(&["job", "apply", "--plan", "-f", &file("edited.toml")]);
-    insta::assert_snapshot!("plan of odd schedules", plan);
+    let plan = node.cli(&["apply", "--plan", "-v", "-f", &file("edited.toml")]);
+    insta::assert_snapshot!("plan of odd schedules", text(&plan.stdout));
 }
 
 /// proves: S1-47

@@ -9,6 +9,7 @@ use crate::process::{ServerProcess, evenkeel, repository, run, text};
 
 /// Every verb that talks to a node, with what it needs beside that.
 const VERBS: &[&str] = &[
+    "apply -f FILE",
     "job apply -f FILE",
     "job list",
     "job show a",
@@ -92,7 +93,7 @@ const VERBS: &[&str] = &[
 ];
 
 /// The verbs that are one word.
-const NOUNS_ALONE: [&str; 3] = ["audit", "whoami", "console"];
+const NOUNS_ALONE: [&str; 4] = ["apply", "audit", "whoami", "console"];
 
 const CRON_JOB: &str = r#"
 apiVersion: batch/v1
@@ -211,7 +212,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
     let registry = format!("sqlite:{}", folder.path().join("r.db").display());
     for line in [
         "job apply -f /nowhere",
-        "job apply --plan -f /nowhere",
+        "apply -f /nowhere",
         "calendar apply -f /nowhere",
         "import crontab /nowhere --user --timezone UTC",
         "import k8s-cronjob /nowhere",
