@@ -31,6 +31,9 @@ pub struct Config {
     pub data: PathBuf,
     /// The term of the lease (L).
     pub ttl: Duration,
+    /// How long a node waits for its name while a living member has it; at least one and a half terms of its lease,
+    /// within which an earlier life of the same term ends.
+    pub wait_for_name: Duration,
     /// How many failed nodes the others can replace (n), at least 1 (`S1-17`).
     pub tolerance: u32,
     /// The number of owned jobs above which the alarm is raised (M).
@@ -108,6 +111,7 @@ impl Config {
             registry: registry.into(),
             data: data.into(),
             ttl: Duration::from_secs(15),
+            wait_for_name: Duration::ZERO,
             tolerance: 1,
             alarm: 100,
             slots: 64,

@@ -39,7 +39,9 @@ pub enum OpenError {
     },
     /// A living node has the same name.
     #[error(
-        "a living node is already named {name}, and still was after {:.0} s: stop it or choose another --name",
+        "a living node is already named {name}, and still was after {:.0} s: stop it or choose another --name; if it is an \
+         earlier life of this node, whose data folder is gone, its lease has a longer term: wait for its end with \
+         --wait-for-name 2m",
         .term.as_secs_f64()
     )]
     NameTaken {

@@ -41,6 +41,8 @@ pub(crate) const PORT: u16 = 7700;
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// The minimum lease term: shorter leases end by mere scheduling noise.
 const TTL_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(2), Millis::secs(3_600));
+/// The longest wait for a name: longer than any lease.
+const WAIT_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(1), Millis::secs(24 * 3_600));
 /// The minimum retention of the audit log, and of the counts of fires.
 const KEEP_LIMITS: SpanLimits = SpanLimits::ANY.at_least(Millis::secs(24 * 3_600));
 
@@ -142,6 +144,9 @@ pub(crate) struct SettingsArgs {
     /// The term of the node's lease; 15s by default, at least 2s
     #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
     pub(crate) ttl: Option<String>,
+    /// How long the node waits for its name while a living node has it, as an earlier life does whose data folder is gone; one and a half terms of the lease by default
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_WAIT_FOR_NAME")]
+    pub(crate) wait_for_name: Option<String>,
     /// How many failed nodes the remaining nodes can replace; 1 by default
     #[arg(long, value_name = "N", env = "EVENKEEL_TOLERANCE")]
     pub(crate) tolerance: Option<u32>,
@@ -337,6 +342,7 @@ impl SettingsArgs {
             tls_cert: self.tls_cert.or(below.tls_cert),
             tls_key: self.tls_key.or(below.tls_key),
             ttl: self.ttl.or(below.ttl),
+            wait_for_name: self.wait_for_name.or(below.wait_for_name),
             tolerance: self.tolerance.or(below.tolerance),
             quota: self.quota.or(below.quota),
             alarm: self.alarm.or(below.alarm),
@@ -405,6 +411,9 @@ impl SettingsArgs {
         node.retention = retention;
         if let Some(text) = self.ttl {
             node.ttl = span("--ttl", &text, TTL_LIMITS)?;
+        }
+        if let Some(text) = self.wait_for_name {
+            node.wait_for_name = span("--wait-for-name", &text, WAIT_LIMITS)?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
         node.quota = choice(

@@ -190,7 +190,7 @@ event_table! {
         kind: "name_taken", level: Warn, notified: true, subject: Some(node.to_string()), facts: [],
         text: (
             "a living node is already named {node}: stop it or choose another --name; if it is an earlier life of this node, \
-             whose data folder is gone, its name is free when its lease has ended, which is waited for"
+             whose data folder is gone, its name is free when its lease has ended, which is waited for (longer with --wait-for-name)"
         )
     }
     Self::ClockDiffers(by) => {

@@ -84,7 +84,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
 /// Opens a node and starts its thread. Returns once it is a member, or failed to become one within a lease's term; if
-/// another node has its name, after half a term more.
+/// another node has its name, after half a term more or what the settings say.
 pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
@@ -95,6 +95,7 @@ pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Re
     if config.slots == 0 {
         return Err(OpenError::Setting("slots is 0: give at least 1".to_string()));
     }
+    let wait = config.wait_for_name;
     let (opened, ready) = oneshot::channel();
     let functions_run_on = Runtime::current();
     let thread = thread::Builder::new().name("evenkeel-node".into()).spawn(move || {
@@ -114,7 +115,7 @@ pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Re
     thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
     let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
     let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
-    let Some(taken) = joining::refusal(&mut joined, ttl).await else { return Ok(handle) };
+    let Some(taken) = joining::refusal(&mut joined, ttl, wait).await else { return Ok(handle) };
     handle.stop_now().await;
     Err(taken)
 }

@@ -65,6 +65,10 @@ fn nonsense_is_refused_with_the_fix() {
             SettingsArgs { ttl: text("1s"), ..least() },
             "--ttl `1s`: the span must be at least 2s and at most 1h",
         ),
+        (
+            SettingsArgs { wait_for_name: text("0s"), ..least() },
+            "--wait-for-name `0s`: the span must be at least 1s",
+        ),
         (SettingsArgs { ttl: text("15"), ..least() }, "--ttl `15`: write numbers with a unit"),
         (SettingsArgs { ttl: text("99999999999999999999h"), ..least() }, "at least 2s and at most 1h"),
         (SettingsArgs { tolerance: Some(0), ..least() }, "at least 1"),

@@ -1,7 +1,7 @@
 //! The table of every key that users write, and the values that it takes.
 
-use super::TextFormat;
 use super::error::{nearest, unseen};
+use super::input_error::TextFormat;
 use super::value_kind::ValueKind;
 use ValueKind::{
     CatchUp, CodesAndRanges, Flag, Number, OneOf, Overlap, Parameters, Program, SomeOf, Span, Table, Text,
@@ -242,6 +242,7 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("settings.tls_cert", Text, "the path of a file, as \"/etc/evenkeel/cert.pem\""),
     ("settings.tls_key", Text, "the path of a file, as \"/etc/evenkeel/key.pem\""),
     ("settings.ttl", Span, "a span with its unit, as \"15s\""),
+    ("settings.wait_for_name", Span, "a span with its unit, as \"2m\""),
     ("settings.tolerance", Whole(1, WHOLE_MAX), "a number, 1 or more"),
     ("settings.quota", OneOf(&["now", "larger"]), "\"now\" or \"larger\""),
     ("settings.alarm", Whole(1, WHOLE_MAX), "a number, 1 or more"),

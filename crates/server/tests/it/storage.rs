@@ -155,6 +155,19 @@ fn a_killed_node_whose_data_folder_is_gone_joins_once_its_earlier_life_has_no_le
     let refused = twin.output().expect("evenkeel starts");
     let why = text(&refused.stderr);
     assert!(refused.status.code() == Some(1) && why.contains("still was after 3 s: stop it"), "{why}");
+    assert!(why.contains("--wait-for-name 2m"), "{why}");
+}
+
+/// An earlier life whose lease has a longer term than the new one: its name is waited for as long as is said.
+#[test]
+fn a_node_waits_for_its_name_as_long_as_it_is_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &["--ttl", "8s"]);
+    node.lose_power();
+    fs::remove_dir_all(folder.path().join("a")).expect("it is deleted");
+    let given = ["--ttl", "2s", "--wait-for-name", "1m"];
+    let node = ServerProcess::start(&mut ServerProcess::command(folder.path(), "a", &given));
+    assert_eq!(node.living().len(), 1);
 }
 
 #[test]
