@@ -25,6 +25,11 @@ impl LogRateLimit {
         pace
     }
 
+    /// How many bytes a burst may have at a rate.
+    pub(super) fn burst(rate: u64) -> u64 {
+        rate.saturating_mul(BURST)
+    }
+
     fn most(&self) -> u64 {
         self.rate.saturating_mul(BURST * 1000)
     }

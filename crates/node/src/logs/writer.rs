@@ -48,14 +48,15 @@ impl LogWriter {
         let file = create(path).inspect_err(told).ok();
         let pace = bounds.rate.map(|rate| LogRateLimit::new(rate, clock::now().mono));
         let last = (bounds.keep / 2).min(LAST_MAX);
-        let first = bounds.keep - last;
+        // No more than a burst's worth, so that the rate limits what a run leaves, too.
+        let too_fast = bounds.rate.map_or(0, LogRateLimit::burst).min(last);
         Self {
             file,
             kept: 0,
-            first,
+            first: bounds.keep - last,
             last: LastPart::new(last),
             rate_limit: pace,
-            too_fast: LastPart::new(last),
+            too_fast: LastPart::new(too_fast),
             mask: None,
         }
     }
@@ -213,8 +214,7 @@ mod tests {
         let too_fast = |n| format!("\n[{n} bytes came faster than 1 a second and are not kept]\n");
         let text = std::fs::read_to_string(&path).unwrap();
         // Of the last ones that are dropped the end is kept.
-        let end = format!("{}the end", "x".repeat(4_993));
-        assert_eq!(text, format!("0123456789{}la{}{end}", too_fast(3), too_fast(95_010)));
+        assert_eq!(text, format!("0123456789{}la{}xxxthe end", too_fast(3), too_fast(100_000)));
     }
 
     /// What a file holds after these pieces, of which this many bytes are kept, and how many are counted as kept.

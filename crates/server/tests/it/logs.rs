@@ -151,7 +151,7 @@ fn a_node_keeps_output_no_faster_and_no_more_of_it_than_it_is_told() {
     assert_eq!(first, format!("one\na needle\n{}", "x".repeat(300 - 13)));
     let (mark, last) = last.split_once("]\n").expect("a mark");
     assert!(mark.ends_with(" bytes in the middle are not kept"), "{most}");
-    assert_eq!(last, "last needle", "the last part begins with a line");
+    assert!(last.ends_with("\nlast needle") && last.len() <= 300, "{last}");
     let begun = millis();
     let slow = said(&["--output-rate", "100"]);
     let most = 1_000 + usize::try_from((millis() - begun) / 10).expect("a clock that does not step");
