@@ -25,6 +25,7 @@ mod spec;
 mod spread_names;
 #[cfg(test)]
 mod tests;
+mod translation;
 mod zone;
 mod zone_names;
 

@@ -2,19 +2,19 @@
 //! the values that the key takes and the nearest valid key, without serde's words.
 
 mod error;
+mod input_error;
 mod keys;
 mod nulls;
 pub(crate) mod schema;
 mod syntax;
 mod value_kind;
 
-use std::fmt;
-
 use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use error::InputErrorKind;
 pub(crate) use error::nearest;
+pub(crate) use input_error::{InputError, TextFormat};
 pub(crate) use keys::ReadTarget;
 
 /// The maximum depth of lists and tables: a job needs 5.
@@ -30,31 +30,6 @@ const REPEATED_EVENTS_MAX: usize = 200_000;
 const DOCUMENTS_MAX: usize = 10_000;
 /// The maximum number of bytes in the values of a YAML file, with those that its aliases repeat.
 const YAML_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// The formats that users write in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TextFormat {
-    Toml,
-    Yaml,
-    Json,
-}
-
-/// A mistake in a text: its position, counted from 1, and the fix.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct InputError {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    /// The path of the wrong value, as `jobs[3].retry`; empty for the text as a whole.
-    pub(crate) value: String,
-    /// The mistake and the fix.
-    pub(crate) text: String,
-}
-
-impl fmt::Display for InputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.text)
-    }
-}
 
 /// Parses a text in one of the formats.
 ///

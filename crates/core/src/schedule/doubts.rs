@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Schedule;
-use super::foreign::DAYS;
+use super::translation::DAYS;
 use super::zone_names;
 
 impl Schedule {

@@ -7,74 +7,12 @@ mod intervals;
 mod systemd;
 mod words;
 
-use super::cron;
 use super::error::{ScheduleError, quote};
-use super::field::CronDialect;
-use super::name_hash::NameHash;
-use super::named;
-use super::zone::Zone;
+use super::translation::{Translation, call, is_line, problem};
 use crate::characters;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-
-/// The names of the weekdays, in Quartz's numbers from 1 on.
-pub(super) const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
-
-/// What a text for another program means here.
-struct Translation {
-    /// Which program's words it is in, as the beginning of a message.
-    says: String,
-    /// The rule that means the same, if there is one.
-    schedule: Option<String>,
-    /// The time zone that it names.
-    timezone: Option<String>,
-    /// What else a reader must know, as the end of a message.
-    note: String,
-}
-
-impl Translation {
-    /// One whose rule is valid; without a rule if it is not.
-    fn new(says: impl Into<String>, schedule: impl Into<String>) -> Self {
-        let (schedule, mut note) = (schedule.into(), String::new());
-        let wrong = schedule.split('\n').find_map(problem);
-        if let Some(why) = &wrong {
-            note = format!("; {why}");
-        }
-        Self { says: says.into(), schedule: wrong.is_none().then_some(schedule), timezone: None, note }
-    }
-
-    /// One that has no rule of the same meaning.
-    fn none(says: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { says: says.into(), schedule: None, timezone: None, note: note.into() }
-    }
-
-    fn noting(mut self, note: &str) -> Self {
-        self.note.push_str(note);
-        self
-    }
-
-    fn within(mut self, zone: &str) -> Self {
-        if let Err(why) = Zone::named(zone) {
-            self.note = format!("{}; {why}", self.note);
-        }
-        self.timezone = Some(zone.to_string());
-        self
-    }
-
-    fn message(&self) -> String {
-        let Self { says, schedule, timezone, note } = self;
-        let rule = schedule.as_ref().map(|rule| rule.replace('\n', "` and `"));
-        match (rule, timezone) {
-            (Some(rule), None) => format!("{says}: write `{rule}`{note}"),
-            (Some(rule), Some(zone)) => {
-                format!("{says}: write timezone = \"{zone}\" and schedule = \"{rule}\"{note}")
-            }
-            (None, Some(zone)) => format!("{says}: write timezone = \"{zone}\"{note}"),
-            (None, None) => format!("{says}{note}"),
-        }
-    }
-}
 
 /// The refusal of a rule that is written for another program, or with characters that look like others; `None` where it
 /// is neither.
@@ -103,22 +41,6 @@ fn translate(text: &str) -> Option<Translation> {
         .or_else(|| words::translate(text))
         .or_else(|| systemd::translate(text))
         .or_else(|| crontab::translate(text))
-}
-
-/// Why a text is no rule; `None` where it is one.
-fn problem(text: &str) -> Option<ScheduleError> {
-    let spread = NameHash::of("");
-    let read = match text.split_once(' ') {
-        _ if text.starts_with('@') => named::at_sign(text, spread).map(drop),
-        Some(("at", moment)) => Zone::named("").and_then(|zone| named::moment("at", moment, &zone)).map(drop),
-        _ => cron::parse(text, None, spread).map(drop),
-    };
-    read.err()
-}
-
-/// Whether it is a line of cron's five fields.
-fn is_line(text: &str) -> bool {
-    cron::parse(text, Some(CronDialect::Vixie), NameHash::of("")).is_ok()
 }
 
 /// `CRON_TZ=America/New_York 30 9 * * 1-5`, as robfig's cron, Kubernetes and Jenkins write it.
@@ -166,13 +88,6 @@ fn event_bridge(text: &str) -> Option<Translation> {
     let year = if year == "*" { String::new() } else { format!(" {year}") };
     let rule = Translation::new(SAYS, format!("0 {minute} {hour} {dom} {month} {dow}{year}"));
     Some(if rule.schedule.is_some() { rule.noting(", the second first") } else { rule })
-}
-
-/// The text between the brackets of `name(…)`.
-fn call<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let (head, rest) = text.split_at_checked(name.len())?;
-    let inner = rest.trim_ascii_start().strip_prefix('(')?.trim_ascii_end().strip_suffix(')')?;
-    head.eq_ignore_ascii_case(name).then_some(inner.trim_ascii())
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ fn refusals_say_what_is_wrong() {
             "٣ * * * *",
             "schedule `٣ * * * *`: it holds the character `٣` (U+0663): only plain ASCII has a meaning here",
         ),
-        ("\0 * * * *", "minute field `\\0`: `\\0` is not a number 0-59"),
+        ("\0 * * * *", "schedule `\\0 * * * *`: it holds a NUL (U+0000): remove it"),
         (
             "* * L * *",
             "day-of-month field `L`: `L` is not a number 1-31; `L`, `W` and `#` need 6 fields, seconds first",

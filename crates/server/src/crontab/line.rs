@@ -155,7 +155,9 @@ pub(super) fn form(text: &str, users: &[String]) -> Result<Option<CrontabFormat>
 fn sixth(line: &str) -> Option<(String, String)> {
     let Ok(CrontabLine::Entry(entry)) = parse(line, CrontabFormat::User, false) else { return None };
     let mut rest = entry.command.as_str();
-    let word = word(&mut rest).split(':').next().unwrap_or_default().to_owned();
+    let word = word(&mut rest).split(':').next().unwrap_or_default();
+    // A hidden character is a mistake of its line, and none of the form.
+    let word = word.chars().filter(|c| !characters::is_hidden(*c)).collect();
     Some((word, rest.to_owned()))
 }
 

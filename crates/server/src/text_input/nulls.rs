@@ -2,9 +2,10 @@
 
 use serde_yaml_ng::Value;
 
+use super::input_error::{InputError, TextFormat};
 use super::keys;
+use super::keys::ReadTarget;
 use super::value_kind::ValueKind;
-use super::{InputError, ReadTarget, TextFormat};
 
 /// Checks that no text of a YAML file is null.
 ///

@@ -3,7 +3,7 @@
 use evenkeel_core::characters;
 use serde_path_to_error::{Path, Segment};
 
-use super::TextFormat;
+use super::input_error::TextFormat;
 
 /// The words of the JSON parser, and what they mean.
 const JSON: &[(&str, &str)] = &[

@@ -1,7 +1,8 @@
 //! Lines of cron's kin that are nearly schedules: with a command or a zone behind them, with Quartz's words in five fields,
 //! with random times, with long names of days.
 
-use super::{DAYS, Translation, Zone, is_line, problem};
+use crate::schedule::translation::{DAYS, Translation, is_line, problem};
+use crate::schedule::zone::Zone;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

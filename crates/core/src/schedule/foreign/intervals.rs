@@ -1,7 +1,7 @@
 //! Intervals in other programs' words: `rate(5 minutes)`, `every 5m`, `PT5M`, `R/2026-01-01T00:00:00Z/PT1H`, `5m` alone.
 
-use super::{Translation, call};
 use crate::schedule::error::quote;
+use crate::schedule::translation::{Translation, call};
 use crate::time::interval;
 use alloc::format;
 use jiff::Timestamp;

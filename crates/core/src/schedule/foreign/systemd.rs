@@ -1,6 +1,8 @@
 //! systemd's `OnCalendar`, such as `Mon..Fri *-*-* 09:00`.
 
-use super::{Translation, Zone, words};
+use super::words;
+use crate::schedule::translation::Translation;
+use crate::schedule::zone::Zone;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

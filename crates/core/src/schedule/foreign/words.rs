@@ -1,8 +1,8 @@
 //! Schedules in words: `hourly`, `@minutely`, `every monday at 10:00`, `FREQ=DAILY;BYHOUR=9`.
 
-use super::{DAYS, Translation};
 use crate::schedule::error::quote;
 use crate::schedule::named;
+use crate::schedule::translation::{DAYS, Translation};
 use crate::spelling;
 use alloc::format;
 use alloc::string::{String, ToString};
