@@ -18,6 +18,7 @@ mod explain;
 mod followed_run;
 mod import;
 mod interrupt;
+mod job_args;
 mod job_run;
 mod job_show;
 mod jobs;

@@ -4,7 +4,7 @@ use clap::Args;
 use evenkeel_core::input::ApplyResult;
 
 use super::followed_run::FollowedRun;
-use super::jobs::{JobArgs, JobNodeArgs};
+use super::job_args::{JobArgs, JobNodeArgs};
 use super::parameter_arg::ParameterArg;
 use super::response::print_response;
 use super::values;

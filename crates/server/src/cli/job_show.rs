@@ -4,7 +4,7 @@ use clap::Args;
 use evenkeel_core::job::{Job, Placement};
 use serde_json::json;
 
-use super::jobs::JobArgs;
+use super::job_args::JobArgs;
 use super::switch_text;
 use crate::escaping::visible;
 use crate::exit::{CliError, ExitKind};
@@ -181,7 +181,7 @@ mod tests {
                 std::fs::write(&path, &text).expect("written");
                 let request = ReadRequest { paths: std::slice::from_ref(&path), namespace: None };
                 let read = files::read_all(&request).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                assert_eq!(read.jobs, [job.clone()], "{text}");
+                assert_eq!(read.jobs, std::slice::from_ref(&job), "{text}");
             }
         }
         assert_eq!(keys, all_keys(), "each key is in one of these jobs");

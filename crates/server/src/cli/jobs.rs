@@ -1,13 +1,14 @@
 //! The commands `evenkeel job …`.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use evenkeel_core::ids::counted;
 
 use super::apply::ApplyArgs;
 use super::backfill::{self, BackfillArgs};
+use super::job_args::{JobArgs, JobNodeArgs};
 use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
-use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
+use super::namespace_args::ListedNamespaceArgs;
 use super::next::NextFiresArgs;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
@@ -124,32 +125,6 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-}
-
-/// One job and the way to it.
-#[derive(Debug, Args)]
-pub(crate) struct JobArgs {
-    /// The job's name
-    pub(super) name: String,
-    #[command(flatten)]
-    pub(super) within: NamespaceArgs,
-    #[command(flatten)]
-    pub(super) reach: ConnectArgs,
-}
-
-impl JobArgs {
-    /// The same with the job's full name.
-    pub(super) fn resolve(self) -> Self {
-        Self { name: self.within.job(&self.name), ..self }
-    }
-}
-
-/// One node of a sharded job.
-#[derive(Debug, Args)]
-pub(crate) struct JobNodeArgs {
-    /// Only this node's part of a sharded job; the whole job by default
-    #[arg(long, value_name = "NODE")]
-    pub(super) node: Option<String>,
 }
 
 /// Runs the command.

@@ -12,7 +12,7 @@ use evenkeel_core::ids::{CalendarName, WrittenName};
 use evenkeel_core::job::{CatchUp, JobFile, Overlap};
 
 use super::{ImportNotes, ImportRefusal, ImportSource, Imported, helpers};
-use calendar_event::CalendarEvent;
+use calendar_event::OnCalendarRule;
 use unit::Unit;
 
 /// The texts of units by their names, each with its drop-ins behind it.
@@ -175,8 +175,8 @@ fn calendar_rules(
     rules: &mut Vec<String>,
 ) -> Result<(), ImportRefusal> {
     let wrong = |why: String| ImportRefusal::new("OnCalendar", why);
-    let read: Result<Vec<CalendarEvent>, String> =
-        events.iter().map(|text| CalendarEvent::parse(text)).collect();
+    let read: Result<Vec<OnCalendarRule>, String> =
+        events.iter().map(|text| OnCalendarRule::parse(text)).collect();
     let read = read.map_err(wrong)?;
     let first = read.first().cloned().unwrap_or_default();
     if read.iter().any(|event| event.zone != first.zone) {

@@ -2,7 +2,7 @@
 
 /// A calendar event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CalendarEvent {
+pub(super) struct OnCalendarRule {
     /// Six or seven fields, seconds first.
     pub(super) rule: String,
     /// Weekdays that must hold beside a date; a cron line has only one of the two.
@@ -30,7 +30,7 @@ const WORDS: [(&str, &str); 14] = [
 ];
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-impl CalendarEvent {
+impl OnCalendarRule {
     /// Parses an event.
     ///
     /// # Errors

@@ -86,23 +86,23 @@ fn calendar_events_are_read_as_systemd_reads_them() {
         ("*-*~07/2 03:00", "0 0 3 L-6,L-4,L-2,L * ?"),
         ("*-*-* 8..20/4:10", "0 10 8-20/4 * * ?"),
     ] {
-        let read = CalendarEvent::parse(event).expect(event);
+        let read = OnCalendarRule::parse(event).expect(event);
         assert_eq!((read.rule.as_str(), read.weekdays.is_empty()), (rule, true), "{event}");
         evenkeel_core::schedule::Schedule::parse(rule, "").expect(rule);
     }
-    let last_monday = CalendarEvent::parse("Mon *-05~07/1").expect("an event");
+    let last_monday = OnCalendarRule::parse("Mon *-05~07/1").expect("an event");
     assert_eq!(last_monday.rule, "0 0 0 L-6,L-5,L-4,L-3,L-2,L-1,L 5 ?");
     assert_eq!(last_monday.weekdays, ["mon"]);
-    let zone = CalendarEvent::parse("*-*-* 02:30 America/New_York").expect("an event").zone;
+    let zone = OnCalendarRule::parse("*-*-* 02:30 America/New_York").expect("an event").zone;
     assert_eq!(zone.as_deref(), Some("America/New_York"));
     for wrong in ["@1395716396", "25:00", "*-13-01", "Someday", "10:00:00.5", "1:2:3:4"] {
-        CalendarEvent::parse(wrong).expect_err(wrong);
+        OnCalendarRule::parse(wrong).expect_err(wrong);
     }
 }
 
 #[test]
 fn the_next_fifty_fires_are_those_of_the_event() {
-    let event = CalendarEvent::parse("Mon..Fri 8..16/4:00").expect("an event");
+    let event = OnCalendarRule::parse("Mon..Fri 8..16/4:00").expect("an event");
     let rule = JobFile { schedule: event.rule, ..job(&sample(), "sweep") };
     // 2026-11-02 is a Monday: three fires on each working day.
     let mut expected = Vec::new();
