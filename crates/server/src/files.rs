@@ -12,9 +12,11 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::exit::CliError;
 use crate::text_input::{self, InputError, ReadTarget, TextFormat};
-pub(crate) use encoded::EncodedJobs;
+pub(crate) use encoded::{EncodedJobs, JobHead};
+pub(crate) use owner::{JobOwner, OWNER_LABEL};
 
 mod encoded;
+mod owner;
 mod quick;
 
 /// The size limit of a job file: far more than a person writes, far less than the memory of a small machine.
@@ -55,6 +57,10 @@ pub(crate) struct ReadRequest<'a> {
     pub(crate) paths: &'a [PathBuf],
     /// The namespace of what names none.
     pub(crate) namespace: Option<&'a Namespace>,
+    /// The owner of all jobs.
+    pub(crate) owner: Option<&'a JobOwner>,
+    /// Whether it is no mistake that there is no job and no calendar.
+    pub(crate) may_be_empty: bool,
 }
 
 /// A job file's text.
@@ -82,8 +88,8 @@ fn language(path: &Path) -> Option<TextFormat> {
 /// # Errors
 /// A file cannot be read, or is invalid; the text has the file, the line and the allowed values.
 pub(crate) fn read_all(request: &ReadRequest<'_>) -> Result<Declarations, CliError> {
-    let all = both(&texts_of(request.paths)?, request.namespace)?;
-    if all.jobs.is_empty() && all.calendars.is_empty() {
+    let all = both(&texts_of(request)?, request)?;
+    if all.jobs.is_empty() && all.calendars.is_empty() && !request.may_be_empty {
         return Err(no_job(request.paths));
     }
     Ok(all)
@@ -94,21 +100,22 @@ pub(crate) fn read_all(request: &ReadRequest<'_>) -> Result<Declarations, CliErr
 /// # Errors
 /// As [`read_all`].
 pub(crate) fn read_encoded(request: &ReadRequest<'_>) -> Result<EncodedDeclarations, CliError> {
-    let texts = texts_of(request.paths)?;
+    let texts = texts_of(request)?;
     let quick = match request.namespace {
         // Read job by job, where nothing is left of how a name was written.
         Some(namespace) if !namespace.is_default() => None,
+        _ if request.owner.is_some() => None,
         _ => quick::read(texts.iter().map(|file| (file.language, file.text.as_str()))),
     };
     let (calendars, jobs) = match quick {
         Some(all) => (all.calendar, all.job),
         // Mostly there is a mistake, which is found again and reported.
         None => {
-            let all = both(&texts, request.namespace)?;
+            let all = both(&texts, request)?;
             (all.calendars, EncodedJobs::of(&all.jobs)?)
         }
     };
-    if jobs.is_empty() && calendars.is_empty() {
+    if jobs.is_empty() && calendars.is_empty() && !request.may_be_empty {
         return Err(no_job(request.paths));
     }
     Ok(EncodedDeclarations { calendars, jobs })
@@ -119,7 +126,8 @@ pub(crate) fn read_encoded(request: &ReadRequest<'_>) -> Result<EncodedDeclarati
 /// # Errors
 /// As [`read_all`].
 pub(crate) fn calendars(path: &Path, namespace: Option<&Namespace>) -> Result<Vec<Calendar>, CliError> {
-    let all = both(&texts(path)?, namespace)?.calendars;
+    let request = ReadRequest { namespace, ..ReadRequest::default() };
+    let all = both(&texts(path, &request)?, &request)?.calendars;
     if all.is_empty() {
         return Err(CliError::invalid(format!(
             "{}: holds no calendar: write [[calendar]] with its name, and days, weekdays or windows",
@@ -150,7 +158,7 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() }
 }
 
-fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declarations, CliError> {
+fn both(texts: &[FileText], request: &ReadRequest<'_>) -> Result<Declarations, CliError> {
     let mut all = Declarations::default();
     let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
     for FileText { shown, language, text } in texts {
@@ -159,7 +167,8 @@ fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declaration
         let mut lines = JobLineFinder::new(text);
         for file in calendars {
             let at = format!("{shown}:{}", lines.of(file.name.name().as_str()));
-            let calendar = file.calendar(namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
+            let calendar =
+                file.calendar(request.namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
             calendar.read().map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
             if let Some(first) = named.insert(calendar.name.clone(), at.clone()) {
                 let name = &calendar.name;
@@ -172,7 +181,10 @@ fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declaration
         let mut lines = JobLineFinder::new(text);
         for mut file in jobs {
             let at = format!("{shown}:{}", lines.of(file.name.name().as_str()));
-            file.move_into(namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
+            file.move_into(request.namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
+            if let Some(owner) = request.owner {
+                owner.claim(&mut file).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
+            }
             let own = format!("job {}: ", file.name.name());
             let job = Job::parse(file).map_err(|e| {
                 let said = e.to_string();
@@ -190,16 +202,16 @@ fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declaration
 }
 
 /// The texts to read.
-fn texts_of(paths: &[PathBuf]) -> Result<Vec<FileText>, CliError> {
+fn texts_of(request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliError> {
     let mut all = Vec::new();
-    for path in paths {
-        all.extend(texts(path)?);
+    for path in request.paths {
+        all.extend(texts(path, request)?);
     }
     Ok(all)
 }
 
 /// The texts of a file, of a folder or of standard input.
-fn texts(path: &Path) -> Result<Vec<FileText>, CliError> {
+fn texts(path: &Path, request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliError> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| CliError::unreadable(path.display(), why);
     if path == Path::new("-") {
         let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| CliError::unreadable_input(STDIN, &e))?;
@@ -209,7 +221,7 @@ fn texts(path: &Path) -> Result<Vec<FileText>, CliError> {
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
     let paths =
         if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
-    if paths.is_empty() {
+    if paths.is_empty() && !request.may_be_empty {
         return Err(cannot(path, &"the folder holds no *.toml, *.yaml, *.yml or *.json"));
     }
     let mut texts = Vec::new();

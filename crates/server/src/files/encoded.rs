@@ -2,7 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use evenkeel_core::job::Job;
+use evenkeel_core::ids::JobName;
+use evenkeel_core::job::{Job, JobLabels};
+use serde::Deserialize;
 
 use crate::exit::{CliError, ExitKind};
 
@@ -16,6 +18,24 @@ pub(crate) struct EncodedJobs {
     parts: Vec<EncodedPart>,
     /// A hash of each job's name.
     names: Vec<u64>,
+}
+
+/// What is known of a checked job without the rest of its declaration.
+#[derive(Debug, Deserialize)]
+pub(crate) struct JobHead {
+    /// Its full name.
+    pub(crate) name: JobName,
+    /// Its labels.
+    #[serde(default)]
+    pub(crate) labels: JobLabels,
+    /// Whether its declaration enables it.
+    #[serde(default = "is_enabled")]
+    pub(crate) enabled: bool,
+}
+
+/// A job is enabled where its declaration does not say otherwise.
+const fn is_enabled() -> bool {
+    true
 }
 
 /// Some jobs after each other.
@@ -97,6 +117,15 @@ impl EncodedJobs {
         names.windows(2).any(|pair| pair.first() == pair.last())
     }
 
+    /// The name, the labels and the state of each job.
+    ///
+    /// # Errors
+    /// None: what was encoded is read.
+    pub(crate) fn heads(&self) -> Result<Vec<JobHead>, CliError> {
+        let heads = self.jobs().map(serde_json::from_slice);
+        heads.collect::<Result<_, _>>().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))
+    }
+
     fn jobs(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().flat_map(EncodedPart::jobs)
     }
@@ -169,6 +198,9 @@ mod tests {
         }
         assert_eq!((joined.len(), joined.may_repeat_a_name()), (3, false));
         assert_eq!(joined, EncodedJobs::of(&jobs).expect("plain data"));
+        let names: Vec<_> =
+            joined.heads().expect("they are jobs").into_iter().map(|job| job.name.to_string()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
         joined.append(EncodedJobs::of(&jobs[..1]).expect("plain data"));
         assert!(joined.may_repeat_a_name());
     }

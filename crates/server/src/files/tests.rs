@@ -141,7 +141,8 @@ fn a_file_names_a_namespace_or_is_read_in_one() {
     let names = |namespace: Option<&str>| {
         let namespace = namespace.map(|name| name.parse().expect("a namespace"));
         let file = FileText { shown: "f".to_owned(), language: TextFormat::Toml, text: text.to_owned() };
-        let all = both(&[file], namespace.as_ref()).map_err(|e| e.to_string())?;
+        let all = both(&[file], &ReadRequest { namespace: namespace.as_ref(), ..ReadRequest::default() })
+            .map_err(|e| e.to_string())?;
         let calendars = all.calendars.iter().map(|calendar| calendar.name.to_string());
         Ok::<_, String>(calendars.chain(all.jobs.iter().map(|job| job.name.to_string())).collect::<Vec<_>>())
     };

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::switch_text;
-use crate::client::ConnectArgs;
+use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::CliError;
 use crate::files::EncodedJobs;
-use crate::output;
+use crate::output::{self, OutputFormat};
 use evenkeel_client::types::SwitchRow;
 
 /// The maximum number of jobs, and of their bytes, in one request: the node writes an entry of its audit log for each, and
@@ -55,16 +55,28 @@ fn rows_of(answer: Value) -> Vec<SwitchRow> {
 /// # Errors
 /// A batch is refused; those before it are applied.
 pub(in crate::cli) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(), CliError> {
-    let client = reach.client()?;
+    let rows = send(jobs, &reach.client()?, reach.output)?;
+    if reach.output.is_text() { Ok(()) } else { output::changed(reach.output, &rows) }
+}
+
+/// Applies jobs in batches. Prints the result of each for people, or returns them for programs.
+///
+/// # Errors
+/// A batch is refused; those before it are applied.
+pub(super) fn send(
+    jobs: &EncodedJobs,
+    client: &ApiClient,
+    format: OutputFormat,
+) -> Result<Vec<Value>, CliError> {
     let bodies = jobs.bodies(JOBS_MAX, BYTES_MAX);
-    if !reach.output.is_text() {
+    if !format.is_text() {
         let mut answers: Vec<Value> = Vec::new();
         for body in bodies {
             let answer: BatchAnswer<Value> = client.post_json("/jobs/apply", &body)?;
             answers.extend(answer.jobs);
             answer.warnings.iter().for_each(|text| output::print_message(text));
         }
-        return output::changed(reach.output, &answers);
+        return Ok(answers);
     }
     let (mut rows, mut switches, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut progress, mut done) = (output::Progress::new("applying jobs", jobs.len()), 0);
@@ -87,5 +99,6 @@ pub(in crate::cli) fn apply(jobs: &EncodedJobs, reach: &ConnectArgs) -> Result<(
     }
     drop(progress);
     let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    rows.iter().chain(&switches).chain([&counts.join(", ")]).try_for_each(|line| output::line(line))
+    rows.iter().chain(&switches).chain([&counts.join(", ")]).try_for_each(|line| output::line(line))?;
+    Ok(Vec::new())
 }

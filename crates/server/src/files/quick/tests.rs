@@ -1,12 +1,12 @@
 //! Files that are read in parts mean what they mean as a whole.
 
 use super::*;
-use crate::files::{FileText, both};
+use crate::files::{FileText, ReadRequest, both};
 
 /// What the whole text declares, read as one document.
 fn whole(language: TextFormat, text: &str) -> Option<CheckedTables> {
     let text = FileText { shown: "f".to_owned(), language, text: text.to_owned() };
-    let all = both(&[text], None).ok()?;
+    let all = both(&[text], &ReadRequest::default()).ok()?;
     Some(CheckedTables { job: EncodedJobs::of(&all.jobs).ok()?, calendar: all.calendars })
 }
 
