@@ -15,6 +15,7 @@ mod docs;
 mod doctor;
 mod events;
 mod explain;
+mod export;
 mod followed_run;
 mod import;
 mod interrupt;
@@ -101,6 +102,8 @@ enum CliCommand {
     Serve(Box<serve::ServeArgs>),
     /// Create or replace the calendars and jobs of files. Applying the same files again changes nothing; only a changed `enabled` ends a switch of an operator
     Apply(Box<apply::ApplyArgs>),
+    /// Print the declarations of calendars and jobs as a job file, in TOML, or with -o in yaml or json. Applying it changes nothing
+    Export(export::ExportArgs),
     /// Declare, show, switch and run jobs
     #[command(subcommand)]
     Job(jobs::JobCommand),
@@ -203,6 +206,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
         CliCommand::Dev(args) => serve::dev(&args),
         CliCommand::Serve(args) => serve::serve(*args),
         CliCommand::Apply(args) => apply::run(&args),
+        CliCommand::Export(args) => export::run(&args),
         CliCommand::Job(verb) => jobs::run(verb),
         CliCommand::Calendar(verb) => calendars::run(verb),
         CliCommand::Namespace(verb) => namespaces::run(verb),

@@ -10,6 +10,7 @@ use crate::process::{ServerProcess, evenkeel, repository, run, text};
 /// Every verb that talks to a node, with what it needs beside that.
 const VERBS: &[&str] = &[
     "apply -f FILE",
+    "export",
     "job apply -f FILE",
     "job list",
     "job show a",
@@ -93,7 +94,7 @@ const VERBS: &[&str] = &[
 ];
 
 /// The verbs that are one word.
-const NOUNS_ALONE: [&str; 4] = ["apply", "audit", "whoami", "console"];
+const NOUNS_ALONE: [&str; 5] = ["apply", "export", "audit", "whoami", "console"];
 
 const CRON_JOB: &str = r#"
 apiVersion: batch/v1
