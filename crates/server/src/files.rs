@@ -3,24 +3,32 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use evenkeel_core::calendar::{Calendar, CalendarFile};
 use evenkeel_core::ids::{DEFAULT_NAMESPACE, Namespace};
 use evenkeel_core::job::{Job, JobFile};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::bounded;
 use crate::exit::CliError;
 use crate::text_input::{self, InputError, ReadTarget, TextFormat};
 pub(crate) use encoded::{EncodedJobs, JobHead};
 pub(crate) use owner::{JobOwner, OWNER_LABEL};
+use templates::{SharedTables, TemplateExpander};
+pub(crate) use variables::{GivenVariables, pair};
 
 mod encoded;
 mod owner;
 mod quick;
+mod templates;
+mod variables;
 
 /// The size limit of a job file: far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The name of the file that the others of its folder share, without its ending.
+const SHARED: &str = "defaults";
 /// The name of `-` in messages.
 const STDIN: &str = "standard input";
 
@@ -32,6 +40,13 @@ struct DeclarationTables {
     job: Vec<JobFile>,
     #[serde(default)]
     calendar: Vec<CalendarFile>,
+    /// A file with these is put together of them; here they only have their names in messages.
+    #[serde(default, rename = "variables")]
+    _variables: Option<IgnoredAny>,
+    #[serde(default, rename = "defaults")]
+    _defaults: Option<IgnoredAny>,
+    #[serde(default, rename = "template")]
+    _template: Option<IgnoredAny>,
 }
 
 /// The declarations of job files.
@@ -59,6 +74,8 @@ pub(crate) struct ReadRequest<'a> {
     pub(crate) namespace: Option<&'a Namespace>,
     /// The owner of all jobs.
     pub(crate) owner: Option<&'a JobOwner>,
+    /// The values of variables.
+    pub(crate) variables: Option<&'a GivenVariables>,
     /// Whether it is no mistake that there is no job and no calendar.
     pub(crate) may_be_empty: bool,
 }
@@ -69,6 +86,8 @@ struct FileText {
     shown: String,
     language: TextFormat,
     text: String,
+    /// What its folder has for it.
+    shared: Option<Arc<SharedTables>>,
 }
 
 /// The format of a job file, by its name.
@@ -104,7 +123,8 @@ pub(crate) fn read_encoded(request: &ReadRequest<'_>) -> Result<EncodedDeclarati
     let quick = match request.namespace {
         // Read job by job, where nothing is left of how a name was written.
         Some(namespace) if !namespace.is_default() => None,
-        _ if request.owner.is_some() => None,
+        _ if request.owner.is_some() || request.variables.is_some_and(|given| !given.names_none()) => None,
+        _ if texts.iter().any(|file| file.shared.is_some()) => None,
         _ => quick::read(texts.iter().map(|file| (file.language, file.text.as_str()))),
     };
     let (calendars, jobs) = match quick {
@@ -161,9 +181,14 @@ fn shown(path: &Path) -> String {
 fn both(texts: &[FileText], request: &ReadRequest<'_>) -> Result<Declarations, CliError> {
     let mut all = Declarations::default();
     let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
-    for FileText { shown, language, text } in texts {
-        let DeclarationTables { job: jobs, calendar: calendars } =
-            parse(*language, text).map_err(|e| CliError::invalid(format!("{shown}:{e}")))?;
+    let none = GivenVariables::default();
+    let mut expander = TemplateExpander::new(request.variables.unwrap_or(&none));
+    for file in texts {
+        let FileText { shown, language, text, .. } = file;
+        let DeclarationTables { job: jobs, calendar: calendars, .. } = match expander.expand(file)? {
+            Some(tables) => tables,
+            None => parse(*language, text).map_err(|e| CliError::invalid(format!("{shown}:{e}")))?,
+        };
         let mut lines = JobLineFinder::new(text);
         for file in calendars {
             let at = format!("{shown}:{}", lines.of(file.name.name().as_str()));
@@ -198,6 +223,7 @@ fn both(texts: &[FileText], request: &ReadRequest<'_>) -> Result<Declarations, C
             all.jobs.push(job);
         }
     }
+    expander.finish()?;
     Ok(all)
 }
 
@@ -216,25 +242,51 @@ fn texts(path: &Path, request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliErr
     if path == Path::new("-") {
         let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| CliError::unreadable_input(STDIN, &e))?;
         let text = text_input::plain(text);
-        return Ok(vec![FileText { shown: STDIN.to_owned(), language: TextFormat::Toml, text }]);
+        let (shown, language) = (STDIN.to_owned(), TextFormat::Toml);
+        return Ok(vec![FileText { shown, language, text, shared: None }]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
-    let paths =
-        if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
+    let (mut paths, beside) = match meta.is_dir() {
+        true => (folder(path).map_err(|e| cannot(path, &e))?, Some(path)),
+        false => (vec![path.to_path_buf()], path.parent()),
+    };
+    paths.retain(|path| !is_shared(path));
+    let shared = beside.map_or(Ok(None), shared)?;
     if paths.is_empty() && !request.may_be_empty {
-        return Err(cannot(path, &"the folder holds no *.toml, *.yaml, *.yml or *.json"));
+        return Err(cannot(path, &"it holds no *.toml, *.yaml, *.yml or *.json with jobs"));
     }
-    let mut texts = Vec::new();
-    for path in paths {
-        let Some(language) = language(&path) else {
-            return Err(cannot(&path, &"a job file is named *.toml, *.yaml, *.yml or *.json"));
-        };
-        let text = bounded::text(&path, FILE_BYTES_MAX)
-            .map_err(|e| CliError::unreadable_input(path.display(), &e))?;
-        let text = text_input::plain(text);
-        texts.push(FileText { shown: path.display().to_string(), language, text });
+    paths.iter().map(|path| Ok(FileText { shared: shared.clone(), ..text_of(path)? })).collect()
+}
+
+/// A job file.
+fn text_of(path: &Path) -> Result<FileText, CliError> {
+    let Some(language) = language(path) else {
+        let why = "a job file is named *.toml, *.yaml, *.yml or *.json";
+        return Err(CliError::unreadable(path.display(), why));
+    };
+    let text =
+        bounded::text(path, FILE_BYTES_MAX).map_err(|e| CliError::unreadable_input(path.display(), &e))?;
+    Ok(FileText { shown: path.display().to_string(), language, text: text_input::plain(text), shared: None })
+}
+
+/// Whether this is the file that the others of its folder share.
+fn is_shared(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem == SHARED) && language(path).is_some()
+}
+
+/// What a folder has for its files, if there is such a file.
+fn shared(folder: &Path) -> Result<Option<Arc<SharedTables>>, CliError> {
+    let names = ["toml", "yaml", "yml", "json"].map(|ending| folder.join(format!("{SHARED}.{ending}")));
+    let found: Vec<&PathBuf> = names.iter().filter(|path| path.is_file()).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [one] => templates::shared(text_of(one)?).map(Some),
+        [one, other, ..] => Err(CliError::invalid(format!(
+            "{} and {} are both for the other files of their folder: keep one",
+            one.display(),
+            other.display()
+        ))),
     }
-    Ok(texts)
 }
 
 fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {

@@ -141,6 +141,21 @@ fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
     nulls::refuse(text, kind).map(|()| read)
 }
 
+/// Parses a value that was put together of texts in one of the formats. Its mistakes have no position.
+///
+/// # Errors
+/// The first mistake in it.
+pub(crate) fn value<T: DeserializeOwned>(
+    value: serde_json::Value,
+    language: TextFormat,
+    kind: ReadTarget,
+) -> Result<T, InputError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().clone();
+        InputError::new((1, 1), &path, &error.into_inner().to_string(), (language, kind))
+    })
+}
+
 /// Parses JSON.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use super::namespace_args::NamespaceArgs;
 use super::plan::{self, PlanDetail};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::files::{self, EncodedDeclarations, EncodedJobs, JobHead, JobOwner, ReadRequest};
+use crate::files::{self, EncodedDeclarations, EncodedJobs, GivenVariables, JobHead, JobOwner, ReadRequest};
 use crate::output;
 use owners::OwnedJobs;
 pub(super) use send::apply;
@@ -48,6 +48,12 @@ pub(crate) struct ApplyArgs {
     /// Let --prune delete all jobs of the owner where the files declare none
     #[arg(long, requires = "prune")]
     allow_empty: bool,
+    /// The value of a variable that a file declares; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = files::pair)]
+    var: Vec<(String, String)>,
+    /// A file with values of variables, as lines NAME=VALUE; may be repeated. A value of --var wins
+    #[arg(long, value_name = "FILE")]
+    env_file: Vec<PathBuf>,
     /// Wait until each enabled job has an owner, at most so long, such as 5m; by default a minute. Exits with 7 if one has none then, or if no online node fits it
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1m", value_parser = wait_span, conflicts_with = "plan")]
     wait: Option<TimeSpan>,
@@ -77,11 +83,16 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<(), CliError> {
 }
 
 impl ApplyArgs {
-    fn request(&self) -> ReadRequest<'_> {
+    fn variables(&self) -> Result<GivenVariables, CliError> {
+        GivenVariables::read(&self.var, &self.env_file)
+    }
+
+    fn request<'a>(&'a self, variables: &'a GivenVariables) -> ReadRequest<'a> {
         ReadRequest {
             paths: &self.file,
             namespace: self.within.get(),
             owner: self.owner.as_ref(),
+            variables: Some(variables),
             may_be_empty: self.prune,
         }
     }
@@ -103,7 +114,7 @@ impl ApplyArgs {
 
     /// Shows what would change, and returns whether anything would.
     fn show_plan(&self) -> Result<bool, CliError> {
-        let declared = files::read_all(&self.request())?;
+        let declared = files::read_all(&self.request(&self.variables()?))?;
         let jobs = EncodedJobs::of(&declared.jobs)?.heads()?;
         let client = self.reach.client()?;
         self.check_owners(&jobs, &client)?;
@@ -114,7 +125,7 @@ impl ApplyArgs {
     }
 
     fn apply_files(&self) -> Result<(), CliError> {
-        let declared = files::read_encoded(&self.request())?;
+        let declared = files::read_encoded(&self.request(&self.variables()?))?;
         let jobs = declared.jobs.heads()?;
         let client = self.reach.client()?;
         self.check_owners(&jobs, &client)?;

@@ -140,7 +140,12 @@ fn a_file_names_a_namespace_or_is_read_in_one() {
                 [[job]]\nname = \"team-c/a\"\nfunction = \"f\"\nschedule = \"@daily\"\nexclude_calendars = [\"c\"]\n";
     let names = |namespace: Option<&str>| {
         let namespace = namespace.map(|name| name.parse().expect("a namespace"));
-        let file = FileText { shown: "f".to_owned(), language: TextFormat::Toml, text: text.to_owned() };
+        let file = FileText {
+            shown: "f".to_owned(),
+            language: TextFormat::Toml,
+            text: text.to_owned(),
+            shared: None,
+        };
         let all = both(&[file], &ReadRequest { namespace: namespace.as_ref(), ..ReadRequest::default() })
             .map_err(|e| e.to_string())?;
         let calendars = all.calendars.iter().map(|calendar| calendar.name.to_string());

@@ -130,8 +130,68 @@ fn with_plain_words(schema: Value) -> Value {
     }
 }
 
+/// Lets a value that is no text be written as a text with a variable, as `"{{shards}}"`.
+fn with_variables(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut map) => {
+            let is_plain = |kind: &Value| ["integer", "number", "boolean"].iter().any(|word| kind == word);
+            if map.contains_key("enum") || map.get("type").is_some_and(is_plain) {
+                let description = map.remove("description");
+                let mut either =
+                    json!({ "anyOf": [map, { "type": "string", "pattern": "^\\{\\{.*\\}\\}$" }] });
+                if let Some(description) = description {
+                    either["description"] = description;
+                }
+                return either;
+            }
+            Value::Object(map.into_iter().map(|(key, value)| (key, with_variables(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(with_variables).collect()),
+        other => other,
+    }
+}
+
+/// The schema of the keys that several jobs share.
+fn shared_keys(job: &Value) -> Value {
+    let mut keys = job.clone();
+    if let Some(map) = keys.as_object_mut() {
+        map.remove("required");
+    }
+    if let Some(properties) = keys["properties"].as_object_mut() {
+        properties.remove("name");
+    }
+    keys
+}
+
+/// The schema of the variables of a file.
+fn variables() -> Value {
+    json!({
+        "type": "object",
+        "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$" },
+        "additionalProperties": { "anyOf": [
+            { "type": ["string", "number", "boolean"] },
+            {
+                "type": "object",
+                "properties": {
+                    "type": { "enum": ["string", "integer", "number", "boolean"] },
+                    "default": { "type": ["string", "number", "boolean"] },
+                    "description": { "type": "string" },
+                },
+                "additionalProperties": false,
+            },
+        ] },
+        "description": "Variables with their defaults; a table without a default is a variable that needs a value.",
+    })
+}
+
 /// The schema of a file with jobs and calendars.
 pub(crate) fn job_file() -> Value {
+    let mut job = with_variables(with_plain_words(job()));
+    let mut defaults = shared_keys(&job);
+    let template = defaults.clone();
+    defaults["description"] = "Keys of every job of the file.".into();
+    job["properties"]["template"] =
+        json!({ "type": "string", "description": "Takes the name of a template, as \"container\"." });
     json!({
         "$schema": DIALECT,
         "$id": "https://evenkeel.invalid/schemas/job.schema.json",
@@ -139,7 +199,14 @@ pub(crate) fn job_file() -> Value {
         "description": "Jobs and calendars in TOML, YAML or JSON; docs/jobs.md explains each key.",
         "type": "object",
         "properties": {
-            "job": { "type": "array", "items": with_plain_words(job()), "description": "The jobs." },
+            "variables": variables(),
+            "defaults": defaults,
+            "template": {
+                "type": "object",
+                "additionalProperties": template,
+                "description": "Keys of the jobs that name the template.",
+            },
+            "job": { "type": "array", "items": job, "description": "The jobs." },
             "calendar": { "type": "array", "items": with_plain_words(calendar()), "description": "The calendars." },
         },
         "additionalProperties": false,
@@ -202,6 +269,26 @@ mod tests {
             }
         }
         assert!(tried > 90, "{tried}");
+    }
+
+    #[test]
+    fn the_schema_of_a_file_knows_what_its_jobs_share() {
+        let file = job_file();
+        let tables = &file["properties"];
+        let variable = json!({ "type": "string", "pattern": "^\\{\\{.*\\}\\}$" });
+        for keys in
+            [&tables["defaults"], &tables["template"]["additionalProperties"], &tables["job"]["items"]]
+        {
+            assert_eq!(keys["properties"]["shards"]["anyOf"][1], variable);
+            assert_eq!(keys["properties"]["placement"]["anyOf"][1], variable);
+            assert_eq!(keys["properties"]["schedule"].get("pattern"), None);
+        }
+        let name =
+            |keys: &Value| keys["properties"].get("name").is_some() && keys["required"] == json!(["name"]);
+        assert!(name(&tables["job"]["items"]) && !name(&tables["defaults"]));
+        assert_eq!(tables["job"]["items"]["properties"]["template"]["type"], "string");
+        assert!(tables["defaults"]["properties"].get("template").is_none());
+        assert!(job()["properties"].get("template").is_none(), "a request has none");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::files::{FileText, ReadRequest, both};
 
 /// What the whole text declares, read as one document.
 fn whole(language: TextFormat, text: &str) -> Option<CheckedTables> {
-    let text = FileText { shown: "f".to_owned(), language, text: text.to_owned() };
+    let text = FileText { shown: "f".to_owned(), language, text: text.to_owned(), shared: None };
     let all = both(&[text], &ReadRequest::default()).ok()?;
     Some(CheckedTables { job: EncodedJobs::of(&all.jobs).ok()?, calendar: all.calendars })
 }
