@@ -28,6 +28,7 @@ mod filters;
 mod fires;
 mod forecast;
 mod forged;
+mod gitops;
 mod heads;
 mod histories;
 mod hooks;
