@@ -1,5 +1,6 @@
 //! The command line: its nouns and verbs, and what each of them runs.
 
+mod all_jobs;
 mod apply;
 mod audit;
 mod backfill;

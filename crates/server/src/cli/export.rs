@@ -10,7 +10,7 @@ use evenkeel_core::ids::counted;
 use evenkeel_core::job::Job;
 use serde_json::{Map, Value, json};
 
-use super::jobs;
+use super::all_jobs::all_jobs;
 use super::namespace_args::ListedNamespaceArgs;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
 /// The declarations of the cluster.
 fn read(args: &ExportArgs) -> Result<ExportedDeclarations, CliError> {
     let client = args.reach.client()?;
-    let (rows, _) = jobs::all(&client, ("", &args.label), &args.within)?;
+    let (rows, _) = all_jobs(&client, ("", &args.label), &args.within)?;
     let (mut jobs, mut progress) = (Vec::new(), output::Progress::new("reading jobs", rows.len()));
     for (done, row) in rows.iter().enumerate() {
         progress.at(done);

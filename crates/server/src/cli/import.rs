@@ -158,7 +158,7 @@ fn remarks(import: &CrontabImport, output: OutputFormat) {
 fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, String>, CliError> {
     let mut known = BTreeMap::new();
     let within = ListedNamespaceArgs { all_namespaces: true, ..ListedNamespaceArgs::default() };
-    let (rows, _) = super::jobs::all(client, (&origin.prefix, ""), &within)?;
+    let (rows, _) = super::all_jobs::all_jobs(client, (&origin.prefix, ""), &within)?;
     for row in rows.into_iter().filter(|row| row.name.starts_with(&origin.prefix)) {
         let found = client.show_job(&row.name)?;
         let description = found.job.description.strip_prefix(&origin.description());

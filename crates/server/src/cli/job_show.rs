@@ -179,7 +179,7 @@ mod tests {
             ] {
                 let path = folder.path().join(name);
                 std::fs::write(&path, &text).expect("written");
-                let request = ReadRequest { paths: std::slice::from_ref(&path), namespace: None };
+                let request = ReadRequest { paths: std::slice::from_ref(&path), ..ReadRequest::default() };
                 let read = files::read_all(&request).unwrap_or_else(|e| panic!("{e}\n{text}"));
                 assert_eq!(read.jobs, std::slice::from_ref(&job), "{text}");
             }

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use evenkeel_core::ids::counted;
 
+use super::all_jobs::all_jobs;
 use super::apply::ApplyArgs;
 use super::backfill::{self, BackfillArgs};
 use super::job_args::{JobArgs, JobNodeArgs};
@@ -15,11 +16,10 @@ use super::response::print_response;
 use super::unsealed::AcceptArgs;
 use super::values;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
-use crate::client::{ApiClient, ConnectArgs};
+use crate::client::ConnectArgs;
 use crate::exit::CliError;
 use crate::output;
-use evenkeel_client::requests::{ClaimQuery, JobListQuery, LogSearchQuery};
-use evenkeel_client::types::JobRow;
+use evenkeel_client::requests::{ClaimQuery, LogSearchQuery};
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
@@ -196,7 +196,7 @@ fn list(
     within: &ListedNamespaceArgs,
     reach: &ConnectArgs,
 ) -> Result<(), CliError> {
-    let (jobs, elsewhere) = all(&reach.client()?, (find, label), within)?;
+    let (jobs, elsewhere) = all_jobs(&reach.client()?, (find, label), within)?;
     let none = match (find.is_empty(), label.is_empty()) {
         (true, true) => "no jobs yet: declare some with `evenkeel apply -f FILE`".to_owned(),
         (false, true) => format!("no job's name holds {find:?}"),
@@ -205,31 +205,6 @@ fn list(
     output::list(reach.output, &jobs, &none)?;
     within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
     Ok(())
-}
-
-/// The jobs of a namespace, or of all, whose names contain a text and whose labels meet conditions, and how many jobs are in other namespaces.
-///
-/// # Errors
-/// No node answers, or the request is refused.
-pub(super) fn all(
-    client: &ApiClient,
-    (find, label): (&str, &str),
-    within: &ListedNamespaceArgs,
-) -> Result<(Vec<JobRow>, usize), CliError> {
-    let mut jobs = Vec::new();
-    let mut query = JobListQuery {
-        limit: Some(1000),
-        find: find.to_owned(),
-        label: Some(label.to_owned()).filter(|label| !label.is_empty()),
-        namespace: within.filter(),
-        ..JobListQuery::default()
-    };
-    loop {
-        let page = client.list_jobs(&query)?;
-        jobs.extend(page.jobs);
-        let Some(after) = page.after else { return Ok((jobs, page.elsewhere.unwrap_or(0))) };
-        query.after = Some(values::next_page(&after)?);
-    }
 }
 
 /// Switches a job, or its part on one node; prints one of the two ends of the sentence.

@@ -159,9 +159,9 @@ impl<'a> TemplateExpander<'a> {
             variables.declare(declared, self.given).map_err(wrong)?;
         }
         self.known.extend(variables.names().map(ToOwned::to_owned));
-        check_tables(&own.defaults, &own.template, (*language, shown, text))?;
+        check_tables(&own.defaults, &own.template, *language, shown, text)?;
         let language = shared.language.unwrap_or(*language);
-        check_tables(&shared.defaults, &shared.templates, (language, &shared.shown, &shared.text))?;
+        check_tables(&shared.defaults, &shared.templates, language, &shared.shown, &shared.text)?;
         declarations(own, shared, &variables, file).map(Some)
     }
 
@@ -274,7 +274,9 @@ fn merge(base: &mut Map<String, Value>, over: &Map<String, Value>, replaced: &[&
 fn check_tables(
     defaults: &Map<String, Value>,
     templates: &BTreeMap<String, Map<String, Value>>,
-    (language, shown, text): (TextFormat, &str, &str),
+    language: TextFormat,
+    shown: &str,
+    text: &str,
 ) -> Result<(), CliError> {
     let named = templates.iter().map(|(name, keys)| (format!("template.{name}"), keys));
     for (table, keys) in std::iter::once(("defaults".to_owned(), defaults)).chain(named) {

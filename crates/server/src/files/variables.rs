@@ -263,7 +263,9 @@ fn variable(name: &str, declared: &Value, given: &GivenVariables) -> Result<Opti
     )?;
     let Some((source, text)) = given.get(name) else { return Ok(default) };
     let value = kind.parse(text);
-    value.map(Some).ok_or_else(|| format!("takes {}, and {source} gives {text:?}", kind.word()))
+    // A line of a file is not shown: files of variables may have secrets for others, too.
+    let shown = if source == "--var" { format!("{text:?}") } else { "another value".to_owned() };
+    value.map(Some).ok_or_else(|| format!("takes {}, and {source} gives {shown}", kind.word()))
 }
 
 fn table(declared: &Value) -> Result<(Option<VariableType>, Option<Value>), String> {

@@ -174,7 +174,7 @@ fn no_owner_replaces_or_prunes_what_another_one_applied() {
         (done.status.code().unwrap_or(-1), text(&done.stderr))
     };
     assert_eq!(apply(&(job("x") + &job("y")), &["--owner", "a"]).0, 0);
-    for (owner, told) in [
+    for (owner, why) in [
         (
             &["--owner", "b"][..],
             "job x is applied by owner a: say --owner a, or --take-over to apply it as owner b",
@@ -182,7 +182,7 @@ fn no_owner_replaces_or_prunes_what_another_one_applied() {
         (&[], "job x is applied by owner a: say --owner a, or --take-over to apply it without an owner"),
     ] {
         let (exit, said) = apply(&(job("new") + &job("x")), owner);
-        assert!(exit == 6 && said.contains(told), "{exit} {said}");
+        assert!(exit == 6 && said.contains(why), "{exit} {said}");
         let (exit, _) = apply(&job("x"), &[owner, &["--plan"]].concat());
         assert_eq!(exit, 1);
     }

@@ -298,10 +298,10 @@ fn a_plan_exits_with_1_at_every_error_so_that_2_means_changes_only() {
         format!("-o json --namespace a/b apply -f {file} --plan"),
         format!("apply -f {file} --plan -o json --server {nowhere}"),
     ] {
-        let told = crate::process::run(&line.split(' ').collect::<Vec<_>>());
-        assert_eq!(told.status.code(), Some(1), "{line}: {}", text(&told.stderr));
+        let shown = crate::process::run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(shown.status.code(), Some(1), "{line}: {}", text(&shown.stderr));
         if line.contains("json") {
-            let error: Value = serde_json::from_slice(&told.stderr).expect("one line of JSON");
+            let error: Value = serde_json::from_slice(&shown.stderr).expect("one line of JSON");
             assert_eq!(error["error"]["exit"], 1, "{line}: {error}");
         }
     }
@@ -315,15 +315,15 @@ fn a_plan_says_which_jobs_have_no_node_and_which_never_fire_again() {
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     let file = "[[job]]\nname = \"picky\"\nschedule = \"30 2 * * *\"\ntimezone = \"Asia/Tokyo\"\nnode_selector = [\"gpu\"]\n\
                 command = [\"true\"]\n[[job]]\nname = \"over\"\nschedule = \"at 2001-01-01T00:00:00Z\"\ncommand = [\"true\"]\n";
-    let told = node.fed(&["apply", "--plan", "-f", "-"], file);
-    let told = text(&told.stdout);
+    let shown = node.fed(&["apply", "--plan", "-f", "-"], file);
+    let shown = text(&shown.stdout);
     let line =
-        |name: &str| told.lines().find(|line| line.starts_with(&format!("+ {name} "))).expect("its line");
+        |name: &str| shown.lines().find(|line| line.starts_with(&format!("+ {name} "))).expect("its line");
     assert!(
         line("picky").contains(" 02:30:00 +09:00 JST; WARNING: unschedulable: no living node fits gpu"),
-        "{told}"
+        "{shown}"
     );
-    assert!(line("over").contains("WARNING: never fires again"), "{told}");
+    assert!(line("over").contains("WARNING: never fires again"), "{shown}");
     let plan = planned(&node, file);
     assert_eq!(plan["jobs"][0]["timezone"], "Asia/Tokyo");
     assert_eq!(plan["jobs"][1]["next"], Value::Null);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::ids::{JobName, Namespace};
 use evenkeel_core::input::Precondition;
 
-use super::super::jobs;
+use super::super::all_jobs::all_jobs;
 use super::super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use crate::client::ApiClient;
 use crate::exit::{CliError, ExitKind};
@@ -29,7 +29,7 @@ pub(super) fn list(
     for namespace in namespaces {
         let one = NamespaceArgs { namespace: Some(namespace) };
         let within = ListedNamespaceArgs { one, all_namespaces: false };
-        rows.extend(jobs::all(client, ("", label), &within)?.0);
+        rows.extend(all_jobs(client, ("", label), &within)?.0);
     }
     Ok(rows)
 }
