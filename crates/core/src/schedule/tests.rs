@@ -207,7 +207,8 @@ fn refusals_say_what_is_wrong() {
         ("\0 * * * *", "schedule `\\0 * * * *`: it holds a NUL (U+0000): remove it"),
         (
             "* * L * *",
-            "day-of-month field `L`: `L` is not a number 1-31; `L`, `W` and `#` need 6 fields, seconds first",
+            "day-of-month field `L`: `L` is not a number 1-31; `L`, `W` and `#` need 6 fields, seconds first; write \
+             `0 * * L * ?`",
         ),
         (
             "? * * * *",

@@ -46,10 +46,13 @@ fn every(text: &str) -> Option<Translation> {
     let plain = word.eq_ignore_ascii_case("every") || word.eq_ignore_ascii_case("each");
     let counted = match rest.trim_ascii() {
         rest if rest.starts_with(|c: char| c.is_ascii_digit()) => interval(rest)?,
-        rest => interval(&format!("1 {rest}"))?,
+        rest if plain => interval(&format!("1 {rest}"))?,
+        _ => return None,
     };
     let says = if at_sign { "a span is a number with d, h, m, s or ms" } else { "a schedule is no sentence" };
-    (at_sign || plain).then(|| Translation::new(says, format!("@every {counted}")))
+    let meant = Translation::new(says, format!("@every {counted}"));
+    // A span in the right form that is too short or too long has an error of its own.
+    (plain || (at_sign && meant.schedule.is_some())).then_some(meant)
 }
 
 /// `5m`, `300` or FreeBSD's `@600`, and a moment without `at`.
