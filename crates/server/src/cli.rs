@@ -321,10 +321,11 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
 /// Refuses TOML where no declaration is shown: a change would be made, and its answer could not be printed.
 fn refuse_toml(matches: &ArgMatches) -> Result<(), clap::Error> {
     let (words, _) = leaf(matches);
-    if output_of(matches) != OutputFormat::Toml || words == ["job", "show"] {
+    if output_of(matches) != OutputFormat::Toml || words == ["job", "show"] || words == ["export"] {
         return Ok(());
     }
-    let text = format!("`{}` does not print TOML, only `job show` does: choose another -o", words.join(" "));
+    let words = words.join(" ");
+    let text = format!("`{words}` does not print TOML, only `job show` and `export` do: choose another -o");
     Err(command().error(ErrorKind::InvalidValue, text))
 }
 

@@ -11,8 +11,8 @@ const DIFFERS: &str = "if-none-match";
 
 impl ApiClient {
     /// The same client, whose changes are made only of an object that is as the caller wants it: a change of any other is a
-    /// [`Conflict`](ClientErrorKind::Conflict), and nothing is changed. Reads are as without it. A change of several objects, or
-    /// of one without a version, is refused as [`Invalid`](ClientErrorKind::Invalid).
+    /// [`Conflict`](crate::ClientErrorKind::Conflict), and nothing is changed. Reads are as without it. A change of several objects, or
+    /// of one without a version, is refused as [`Invalid`](crate::ClientErrorKind::Invalid).
     ///
     /// ```no_run
     /// # use evenkeel_client::{ApiClient, ClientError, Precondition};

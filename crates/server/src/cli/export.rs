@@ -57,7 +57,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     let format = match args.reach.output {
         OutputFormat::Yaml => FileFormat::Yaml,
         OutputFormat::Json | OutputFormat::Jsonl => FileFormat::Json,
-        _ => FileFormat::Toml,
+        OutputFormat::Toml | OutputFormat::Table => FileFormat::Toml,
+        OutputFormat::Wide | OutputFormat::Name => {
+            return Err(CliError::usage("`export` writes job files: choose -o toml, yaml or json"));
+        }
     };
     let Some(folder) = &args.dir else { return print(&format.text(&found.calendars, &found.jobs)?) };
     let below = |namespace: &str| match args.within.all_namespaces {
