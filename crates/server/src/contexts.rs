@@ -1,7 +1,7 @@
 //! Contexts: clusters by name, with the addresses of their nodes and the files that prove who asks. They are in a file of the user.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -60,6 +60,19 @@ impl ContextFile {
     /// It cannot be read, or is no such file.
     pub(crate) fn read() -> Result<Self, CliError> {
         Self::path().map_or_else(|| Ok(Self::default()), |path| Self::read_at(&path))
+    }
+
+    /// Reads it for a command that names this context, or none. For one that names none, a file that this user may not reach has
+    /// no contexts: `HOME` may be another user's, as after `sudo -u`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_for(named: Option<&str>) -> Result<Self, CliError> {
+        let opened = Self::path().map(File::open);
+        match opened {
+            Some(Err(e)) if named.is_none() && e.kind() == ErrorKind::PermissionDenied => Ok(Self::default()),
+            _ => Self::read(),
+        }
     }
 
     fn read_at(path: &Path) -> Result<Self, CliError> {

@@ -176,8 +176,9 @@ pub(super) fn applied(
         return Ok(None);
     }
     let named = verb.try_get_one::<String>("context").ok().flatten();
-    let file = ContextFile::read()?;
-    let Some(context) = file.chosen(named.map(String::as_str))? else { return Ok(None) };
+    let named = named.map(String::as_str);
+    let file = ContextFile::read_for(named)?;
+    let Some(context) = file.chosen(named)? else { return Ok(None) };
     let is_given =
         |id: &str| matches!(verb.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable));
     let mut context = context.clone();
