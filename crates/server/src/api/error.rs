@@ -78,6 +78,11 @@ impl ApiError {
         self.code == UNKNOWN
     }
 
+    /// Whether there is no such object.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }

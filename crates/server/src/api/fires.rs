@@ -44,6 +44,21 @@ pub(super) struct FireHistory {
 /// # Errors
 /// There is no such fire, or the records cannot be read.
 async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> {
+    for _ in 0..LOOKS {
+        let whole = look_at_fire(app, fire).await;
+        let is_unknown = whole.as_ref().is_err_and(ApiError::is_not_found);
+        // Between the registry and the history a fire that has just begun or ended is in neither for a moment.
+        let Fire::Asked(id) = &fire.fire else { return whole };
+        if !is_unknown || !queries::is_requested(&app.handle, &fire.job, id) {
+            return whole;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    look_at_fire(app, fire).await
+}
+
+/// Reads it once.
+async fn look_at_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> {
     // First the registry: a run that has ended there is in a history, or soon is.
     let open = queries::open(&app.handle, fire).await?;
     let (mut attempts, mut missing) = (BTreeMap::<(Shard, u32), RunRecord>::new(), Vec::new());
