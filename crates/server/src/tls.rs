@@ -83,6 +83,12 @@ impl NodeTls {
         self.sessions.bind(move || leaves.cluster().unwrap_or_default());
     }
 
+    /// Waits for the node whose lives the certificates are for. A node may be a member, and call others, before the rest of
+    /// its process knows it.
+    pub(crate) async fn is_followed(&self) {
+        self.leaves.is_followed().await;
+    }
+
     /// Whether callers see a certificate that the operator gives.
     pub(crate) fn is_given_certificate(&self) -> bool {
         self.leaves.is_given_certificate()

@@ -146,7 +146,8 @@ pub(super) async fn kill(
         false => not_here(),
     };
     match answer {
-        Answer::Refused(Refusal::NotFound, message) => {
+        // A run that waited here may have moved to another node meanwhile, and start there.
+        Answer::Refused(kind @ (Refusal::NotFound | Refusal::Conflict), message) => {
             let last = attempts::of_run(&app, &run).await?.pop();
             // An uncertain attempt may be followed by another one.
             let over = |last: &&RunRecord| {
@@ -171,7 +172,7 @@ pub(super) async fn kill(
             let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
             let Some(other) = other else {
                 return Err(match queries::is_job(&app.handle, &run.job) {
-                    true => ApiError::not_found(message),
+                    true => (kind, message).into(),
                     false => jobs::unknown(&app.handle, &run.job),
                 });
             };

@@ -107,6 +107,7 @@ impl PeerHttpClient {
         if method == Method::POST {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        self.tls.is_followed().await;
         let http = self.line(&call.from, &call.to).map_err(PeerCallError::Unreached)?;
         let answer = http.request(request).await.map_err(|e| failed(&e, e.is_connect()))?;
         let (parts, body) = answer.into_parts();

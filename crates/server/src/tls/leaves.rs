@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use evenkeel_core::ids::Member;
 use evenkeel_core::time::{Millis, Wall};
@@ -10,6 +10,7 @@ use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::sync::SetOnce;
 
 use super::given::{self, GivenCertificate};
 use super::{NodeLife, PEER_HOST};
@@ -25,7 +26,7 @@ pub(super) struct LeafSource {
     hosts: Vec<String>,
     /// What people and proxies see.
     given: Option<GivenCertificate>,
-    node: OnceLock<Box<dyn Fn() -> PresentNode + Send + Sync>>,
+    node: SetOnce<Box<dyn Fn() -> PresentNode + Send + Sync>>,
     latest: Mutex<Option<IssuedLeaf>>,
 }
 
@@ -51,7 +52,7 @@ impl LeafSource {
         given: Option<GivenCertificate>,
     ) -> Self {
         let hosts = hosts.into_iter().chain([PEER_HOST.to_owned()]).collect();
-        let (node, latest) = (OnceLock::new(), Mutex::new(None));
+        let (node, latest) = (SetOnce::new(), Mutex::new(None));
         Self { identity: RwLock::new(identity), hosts, given, node, latest }
     }
 
@@ -87,6 +88,11 @@ impl LeafSource {
     pub(super) fn follow(&self, node: impl Fn() -> PresentNode + Send + Sync + 'static) {
         // It is set once, at the start.
         let _ = self.node.set(Box::new(node));
+    }
+
+    /// Waits until it is known which node this is for.
+    pub(super) async fn is_followed(&self) {
+        self.node.wait().await;
     }
 
     pub(super) fn identity(&self) -> Arc<ClusterIdentity> {

@@ -208,3 +208,34 @@ fn a_run_that_is_restarted_where_no_node_can_run_it_says_that_it_waits() {
     assert_eq!(again.status.code(), Some(0), "{warned}");
     assert!(warned.contains(" waits: ") && warned.contains("no living node fits gpu"), "{warned}");
 }
+
+#[test]
+fn a_run_that_waited_for_a_slot_here_and_began_on_another_node_is_ended_from_here() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let serve = |name: &str| ServerProcess::serve(folder.path(), name, &["--slots", "1"]);
+    let full = serve("b");
+    let long = |n: u8| {
+        format!(
+            "[[job]]\nname = \"long{n}\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"3600\"]\n\n"
+        )
+    };
+    let applied = full.fed(&["job", "apply", "-f", "-"], &(long(0) + &long(1)));
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    full.ok(&["job", "run", "long0", "--request", "r"]);
+    let run = "long1:ask-r:0";
+    until("long0 has the slot", || (!rows(&full, &["--state", "running"]).is_empty()).then_some(()));
+    full.ok(&["job", "run", "long1", "--request", "r"]);
+    until("long1 waits for it", || {
+        text(&full.cli(&["explain", "run", run]).stdout).contains("b has no free slot").then_some(())
+    });
+    let _free = serve("a");
+    until("long1 runs on the other node", || {
+        let running = rows(&full, &["--state", "running"]);
+        running.into_iter().find(|row| row["run"] == run && row["node"] == "a")
+    });
+    full.ok(&["run", "kill", run]);
+    until("it has ended", || {
+        let attempts = full.json(&["run", "show", run])["attempts"].clone();
+        (attempts[0]["state"] == "killed" || attempts[0]["state"] == "stopped").then_some(())
+    });
+}

@@ -74,6 +74,20 @@ async fn ask_role(line: &PeerHttpClient, call: &PeerCall) -> Result<PeerResponse
 const WHOLE: &str = "HTTP/1.1 200 OK\r\nevenkeel-from: b@2\r\ncontent-length: 2\r\n\r\n{}";
 
 #[tokio::test]
+async fn a_call_of_a_node_that_is_just_starting_waits_until_its_process_knows_the_node() {
+    let identity = identity();
+    let (_, address) = canned_server(tls_of(&identity, "b@2").server(), WHOLE).await;
+    let own = Arc::new(NodeTls::new(identity, vec!["127.0.0.1".to_owned()], None).expect("certificates"));
+    let line = PeerHttpClient::new(own.clone());
+    let called = tokio::spawn(async move { ask_role(&line, &call("b@2", &address)).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!called.is_finished(), "it has no certificate yet");
+    own.follow(|| PresentNode { cluster: Some("c".to_owned()), member: Some(member("a@1")) });
+    let reply = called.await.expect("it does not panic").expect("it is answered");
+    assert_eq!(reply.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn one_connection_serves_many_requests_to_one_life() {
     let identity = identity();
     let (taken, address) = canned_server(tls_of(&identity, "b@2").server(), WHOLE).await;
