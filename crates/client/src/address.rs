@@ -46,11 +46,9 @@ pub fn is_unencrypted(address: &str) -> bool {
 
 /// The port of an address on this host.
 pub(crate) fn loopback_port(address: &str) -> Option<u16> {
-    let uri: Uri = address.parse().ok()?;
-    let host = uri.host()?;
-    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let here = ip.is_ok_and(|ip| ip.is_loopback()) || host.eq_ignore_ascii_case("localhost");
-    here.then(|| uri.port_u16().unwrap_or(80))
+    let uri: Uri = address.parse().ok().filter(|_| is_here(address))?;
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    Some(uri.port_u16().unwrap_or(usual))
 }
 
 /// Escapes a name for a path: only characters that no path could mistake stay.

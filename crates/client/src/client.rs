@@ -266,7 +266,7 @@ impl ApiClient {
             let status = response.status().as_u16();
             match read_body(response) {
                 Err(e) if is_broken_connection(&e) && repeats > 0 => repeats -= 1,
-                heard => return self.understand(status, heard),
+                body => return self.understand(status, body),
             }
             std::thread::sleep(BREATH);
         }
@@ -429,13 +429,13 @@ impl ApiClient {
     /// Parses the response to a change.
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, ClientError> {
         let status = response.status().as_u16();
-        let heard = read_body(response).map_err(|e| {
+        let body = read_body(response).map_err(|e| {
             ClientError::new(
                 ClientErrorKind::Unknown,
                 format!("{} broke off ({e}): {OUTCOME_UNKNOWN}", self.shown()),
             )
         })?;
-        self.understand(status, Ok(heard))
+        self.understand(status, Ok(body))
     }
 
     fn understand<T: DeserializeOwned>(

@@ -115,12 +115,12 @@ fn access(exposure: Exposure) -> Finding {
         },
         (false, false, _) => bad(
             check,
-            "without a login: whoever reaches the engine can change the registry, and which commands run",
+            "without a login: all who reach the engine can change the registry, and which commands run",
             fix,
         ),
         (false, true, false) => bad(
             check,
-            "not encrypted: whoever is on the way reads the password, and can change the registry",
+            "not encrypted: who is on the way reads the password, and can change the registry",
             "encrypt it as docs/engines.md says, and give tls=on in the URL",
         ),
     }

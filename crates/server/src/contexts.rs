@@ -84,7 +84,7 @@ impl ContextFile {
         toml::from_str(&text).map_err(|e| CliError::usage(format!("{}: {e}", path.display())))
     }
 
-    /// Writes the user's file with mode 0600: whoever reads it knows where the keys are. A reader has the old one or the new one.
+    /// Writes the user's file with mode 0600: who reads it knows where the keys are. A reader has the old one or the new one.
     ///
     /// # Errors
     /// It cannot be written, or the user has no home folder.

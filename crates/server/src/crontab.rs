@@ -4,6 +4,7 @@ mod line;
 mod name;
 mod seconds;
 
+use crate::import::report::ImportFate;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -57,6 +58,8 @@ impl CrontabSource {
 pub(crate) struct CrontabRemark {
     /// The line, counted from 1.
     pub(crate) line: usize,
+    /// What became of what it is about.
+    pub(crate) fate: ImportFate,
     /// The remark.
     pub(crate) text: String,
 }
@@ -109,7 +112,7 @@ pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, 
             let what = characters::describe('\u{feff}');
             let text =
                 format!("{what} begins the file and is skipped: save it without one, cron stumbles over it");
-            import.remarks.push(CrontabRemark { line: 1, text });
+            import.remarks.push(CrontabRemark { line: 1, fate: ImportFate::Changed, text });
             rest
         }
         None => text,
@@ -125,24 +128,26 @@ pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, 
     for (index, text) in text.lines().enumerate() {
         let number = index + 1;
         let wrong = |why: String| CliError::invalid(format!("{}:{number}: {why}", origin.shown));
-        let mut remark = |text: String| import.remarks.push(CrontabRemark { line: number, text });
+        let mut remark = |fate: ImportFate, text: String| {
+            import.remarks.push(CrontabRemark { line: number, fate, text });
+        };
         match line::parse(text, form, origin.seconds).map_err(wrong)? {
             CrontabLine::Nothing => {}
             CrontabLine::Setting { name, value } => setting.take(name, value, &mut remark).map_err(wrong)?,
             CrontabLine::Entry(entry) => {
                 if let Some(loss) = entry.loss() {
-                    remark(loss);
+                    remark(ImportFate::Lost, loss);
                     continue;
                 }
                 if let Some(mistake) = entry.unknown_user(&origin.users) {
-                    remark(mistake);
+                    remark(ImportFate::Refused, mistake);
                     import.mistakes += 1;
                     continue;
                 }
                 let schedule = entry.schedule(origin.seconds);
                 match Schedule::parse(&schedule, &setting.zone) {
                     Err(why) if why.is_never() => {
-                        remark(format!("it is left out: {why}"));
+                        remark(ImportFate::Lost, format!("it is left out: {why}"));
                         continue;
                     }
                     read => read.map_err(|why| wrong(why.to_string()))?,
@@ -215,13 +220,18 @@ fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job,
 }
 
 impl CrontabContext {
-    fn take(&mut self, name: String, value: String, remark: &mut impl FnMut(String)) -> Result<(), String> {
+    fn take(
+        &mut self,
+        name: String,
+        value: String,
+        remark: &mut impl FnMut(ImportFate, String),
+    ) -> Result<(), String> {
         if let Some(odd) = characters::hidden(&value) {
             let (odd, instead) = (characters::describe(odd), characters::instead(odd));
             let said = format!("{name} holds {odd}: {instead}");
             match name.as_str() {
                 "CRON_TZ" | "SHELL" | "HOME" => return Err(said),
-                _ => remark(said),
+                _ => remark(ImportFate::Changed, said),
             }
         }
         match name.as_str() {
@@ -230,15 +240,21 @@ impl CrontabContext {
                 self.zone = value;
             }
             "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => {
-                remark(format!(
-                    "{name} is left out: nothing is mailed, see a run's output with `evenkeel run logs`"
-                ));
+                remark(
+                    ImportFate::Lost,
+                    format!(
+                        "{name} is left out: nothing is mailed, see a run's output with `evenkeel run logs`"
+                    ),
+                );
             }
             "RANDOM_DELAY" | "START_HOURS_RANGE" => {
-                remark(format!("{name} is left out: fires start when they are due"));
+                remark(ImportFate::Lost, format!("{name} is left out: fires start when they are due"));
             }
             "LOGNAME" | "USER" => {
-                remark(format!("{name} is left out, as cron does: it is the user that the node runs as"));
+                remark(
+                    ImportFate::Lost,
+                    format!("{name} is left out, as cron does: it is the user that the node runs as"),
+                );
             }
             "SHELL" if !value.starts_with('/') => {
                 return Err(format!("SHELL is {value:?}: give the whole path"));
@@ -262,6 +278,7 @@ impl CrontabContext {
             }
             "TZ" => {
                 remark(
+                    ImportFate::Changed,
                     "TZ is given to the commands and, as in cron, moves no schedule: that is CRON_TZ"
                         .to_owned(),
                 );

@@ -129,13 +129,13 @@ fn whole_request(caller: &mut impl Read) -> String {
 /// Answers each caller with one of these; returns the requests.
 fn server(answers: Vec<String>, listener: TcpListener) -> std::thread::JoinHandle<Vec<String>> {
     std::thread::spawn(move || {
-        let heard = answers.iter().map(|answer| {
+        let requests = answers.iter().map(|answer| {
             let (mut caller, _) = listener.accept().expect("a caller");
             let asked = whole_request(&mut caller);
             caller.write_all(answer.as_bytes()).expect("it listens");
             asked
         });
-        heard.collect()
+        requests.collect()
     })
 }
 
@@ -154,8 +154,12 @@ fn the_key_follows_a_leader_that_the_named_server_lists_as_a_member() {
         (server(vec![standby, nodes], named), server(vec![answer("200 OK", "", "17")], leader));
     let client = with_key(format!("http://{at}"));
     assert_eq!(client.post::<u32>("/jobs/a/run", &()).expect("the leader answers"), 17);
-    let heard = leader.join().expect("it was asked");
-    assert!(heard[0].starts_with("POST /api/v1/jobs/a/run ") && heard[0].contains(KEY), "{}", heard[0]);
+    let requests = leader.join().expect("it was asked");
+    assert!(
+        requests[0].starts_with("POST /api/v1/jobs/a/run ") && requests[0].contains(KEY),
+        "{}",
+        requests[0]
+    );
     let asked = named.join().expect("it was asked");
     assert!(asked[1].starts_with("GET /api/v1/nodes "), "{}", asked[1]);
 }
@@ -310,8 +314,8 @@ fn a_change_carries_what_its_caller_wants_of_the_object_and_a_read_does_not() {
     let refused = client.only_if(Precondition::Exists).delete::<u32>("/jobs/a").expect_err("stale");
     assert_eq!((refused.kind, refused.message.as_str()), (ClientErrorKind::Conflict, "it has version 9"));
     assert_eq!(client.delete::<u32>("/jobs/a").expect("done"), 17, "the client itself is as before");
-    let heard = node.join().expect("it was asked");
-    let conditions = heard.iter().map(|request| {
+    let requests = node.join().expect("it was asked");
+    let conditions = requests.iter().map(|request| {
         let mut lines = request.lines().map(str::to_ascii_lowercase);
         lines.find(|line| line.starts_with("if-")).unwrap_or_default()
     });

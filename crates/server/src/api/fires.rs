@@ -44,6 +44,7 @@ pub(super) struct FireHistory {
 /// # Errors
 /// There is no such fire, or the records cannot be read.
 async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> {
+    let mut changes = app.handle.changes();
     for _ in 0..LOOKS {
         let whole = look_at_fire(app, fire).await;
         let is_unknown = whole.as_ref().is_err_and(ApiError::is_not_found);
@@ -52,7 +53,7 @@ async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> 
         if !is_unknown || !queries::is_requested(&app.handle, &fire.job, id) {
             return whole;
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        let _ = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await;
     }
     look_at_fire(app, fire).await
 }

@@ -1,17 +1,17 @@
 //! The commands `evenkeel cluster …`.
 
 use clap::Subcommand;
+use evenkeel_client::requests::ClusterViewQuery;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::TimeSpan;
-use serde::Deserialize;
 
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
-use super::{backup, doctor, join};
-use crate::client::{ApiClient, ConnectArgs, escape};
+use super::{backup, doctor, join, values};
+use crate::client::{ApiClient, ConnectArgs};
 use crate::compat::{self, CompatEntry, CompatFormat};
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 use crate::output;
 use evenkeel_client::types::SettingsChange;
 
@@ -91,13 +91,6 @@ pub(crate) enum ClusterCommand {
     },
 }
 
-/// The response of a node.
-#[derive(Debug, Deserialize)]
-struct ClusterViewPage {
-    tree: Vec<CompatEntry>,
-    after: Option<String>,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -147,15 +140,19 @@ fn shown(form: CompatFormat, job: Option<&str>, reach: &ConnectArgs) -> Result<(
 }
 
 fn entries(client: &ApiClient, form: CompatFormat, job: Option<&str>) -> Result<Vec<CompatEntry>, CliError> {
-    let start = format!("/cluster/view?as={}", form.name());
-    if let Some(job) = job {
-        return Ok(client.get::<ClusterViewPage>(&format!("{start}&job={}", escape(job)))?.tree);
-    }
-    let (mut entries, mut path) = (Vec::new(), start.clone());
+    let read =
+        |entry| serde_json::from_value(entry).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()));
+    let mut query = ClusterViewQuery {
+        form: Some(form.name().to_owned()),
+        job: job.map(|job| values::parsed("--job", job)).transpose()?,
+        after: None,
+    };
+    let mut entries = Vec::new();
     loop {
-        let page: ClusterViewPage = client.get(&path)?;
-        entries.extend(page.tree);
-        let Some(after) = page.after else { return Ok(entries) };
-        path = format!("{start}&after={}", escape(&after));
+        let page = client.cluster_view(&query)?;
+        entries.extend(page.tree.into_iter().map(read).collect::<Result<Vec<_>, _>>()?);
+        // The view of one job has one page.
+        let Some(after) = page.after.filter(|_| job.is_none()) else { return Ok(entries) };
+        query.after = Some(values::next_page(&after)?);
     }
 }

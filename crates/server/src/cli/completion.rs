@@ -1,5 +1,6 @@
 //! `evenkeel completion SHELL`, and the answers to the shells that its scripts are for.
 
+use evenkeel_client::requests::{CalendarListQuery, JobListQuery};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::sync::mpsc;
@@ -8,10 +9,9 @@ use std::time::Duration;
 use clap::{Arg, Args, Command, FromArgMatches, ValueEnum};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
-use serde_json::Value;
 
 use super::contexts::{self, ContextArg};
-use crate::client::{ConnectArgs, escape};
+use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output;
 
@@ -120,17 +120,26 @@ impl NameList {
     }
 
     fn names(self, begun: &str) -> Option<Vec<String>> {
-        let (path, list) = match self {
-            // A text that is in a name, of which its beginning is kept below.
-            Self::Jobs => (format!("/jobs?limit=1000&find={}", escape(begun)), "jobs"),
-            Self::Nodes => ("/nodes".to_owned(), "nodes"),
-            Self::Namespaces => ("/namespaces".to_owned(), "namespaces"),
-            Self::Calendars => ("/calendars".to_owned(), "calendars"),
+        let client = connection(std::env::args_os()).ok()?.client().ok()?;
+        let mut names: Vec<String> = match self {
+            Self::Jobs => {
+                // A text that is in a name, of which its beginning is kept below.
+                let query =
+                    JobListQuery { limit: Some(1000), find: begun.to_owned(), ..JobListQuery::default() };
+                client.list_jobs(&query).ok()?.jobs.into_iter().map(|row| row.name).collect()
+            }
+            Self::Nodes => client.list_nodes().ok()?.nodes.into_iter().map(|row| row.name).collect(),
+            Self::Namespaces => {
+                client.list_namespaces().ok()?.namespaces.into_iter().map(|row| row.name).collect()
+            }
+            Self::Calendars => {
+                let query = CalendarListQuery::default();
+                client.list_calendars(&query).ok()?.calendars.into_iter().map(|row| row.name).collect()
+            }
         };
-        let answer: Value = connection(std::env::args_os()).ok()?.client().ok()?.get(&path).ok()?;
-        let rows = answer[list].as_array()?.iter().filter_map(|row| row["name"].as_str());
-        let fitting = rows.filter(|name| name.starts_with(begun));
-        Some(fitting.take(NAMES_MAX).map(ToOwned::to_owned).collect())
+        names.retain(|name| name.starts_with(begun));
+        names.truncate(NAMES_MAX);
+        Some(names)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Follows a run, or all shards of a fire: prints their output until the end, and ends as they did.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use evenkeel_core::ids::RunId;
 use evenkeel_core::time::TimeSpan;
@@ -12,15 +11,11 @@ use crate::exit::CliError;
 use crate::output;
 use evenkeel_client::requests::{LogQuery, WaitQuery};
 use evenkeel_client::types::{EndedRow, RunDetail, RunRow};
-use evenkeel_client::{ClientError, ClientErrorKind};
 
 /// How long one request waits for the end of a run whose output is complete.
 const WAIT_SECS: u64 = 20;
 /// The same while further shards of a fire may begin.
 const LOOK_SECS: u64 = 1;
-/// Between the registry and the history a run that has just ended is in neither for a moment: how often it is looked for.
-const LOOKS: u32 = 20;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// The exit code of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
@@ -72,8 +67,6 @@ impl<'a> FollowedRun<'a> {
     /// Prints the output of one run until its end. What does not come whole is a message, and the end is awaited all the same.
     fn print(&self, run: &str) -> Result<(), CliError> {
         let query = LogQuery { follow: true, ..LogQuery::default() };
-        // A stream that began is not asked for again: it would begin anew.
-        patiently(|| self.client.show_run(run).map(|_| ()))?;
         let mut is_closed = false;
         let printed = output::stream(self.is_raw, |each| {
             self.client.read_run_logs(run, &query, |bytes| each(bytes).inspect_err(|_| is_closed = true))
@@ -96,7 +89,7 @@ impl<'a> FollowedRun<'a> {
         loop {
             // Looked at first: shards that began before the end are in what is listed after it.
             let ended = self.ended_within(LOOK_SECS)?;
-            let found = patiently(|| self.client.show_run(self.run))?;
+            let found = self.client.show_run(self.run)?;
             let is_new = |row: &&RunRow| row.started.is_some() && !printed.contains(&row.run);
             let begun: BTreeMap<u32, String> =
                 found.attempts.iter().filter(is_new).map(|row| (row.shard, row.run.clone())).collect();
@@ -122,7 +115,7 @@ impl<'a> FollowedRun<'a> {
     /// How it ended, if it does so within so many seconds.
     fn ended_within(&self, seconds: u64) -> Result<Option<EndedRow>, CliError> {
         let query = WaitQuery { timeout: Some(TimeSpan::secs(seconds)) };
-        let answer = patiently(|| self.client.wait_for_run(self.run, &query))?;
+        let answer = self.client.wait_for_run(self.run, &query)?;
         Ok(answer.run.filter(|_| answer.done))
     }
 
@@ -147,17 +140,6 @@ impl<'a> FollowedRun<'a> {
         };
         Err(CliError::of_run(code.unwrap_or(1), text))
     }
-}
-
-/// Asks again for a while where the run is not found.
-fn patiently<T>(ask: impl Fn() -> Result<T, ClientError>) -> Result<T, CliError> {
-    for _ in 1..LOOKS {
-        match ask() {
-            Err(e) if e.kind == ClientErrorKind::NotFound => std::thread::sleep(BETWEEN_LOOKS),
-            answered => return answered.map_err(Into::into),
-        }
-    }
-    Ok(ask()?)
 }
 
 /// The exit code of the first run, in the order of shards, whose last attempt ended with one and did not succeed.

@@ -16,7 +16,7 @@ use crate::client::{ApiClient, ConnectArgs};
 use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabRemark, CrontabSource};
 use crate::exit::{CliError, ExitKind};
 use crate::files::{Declarations, EncodedJobs};
-use crate::import::report::{self, ImportFate, ImportFinding};
+use crate::import::report::{self, ImportFinding};
 use crate::output::{self, OutputFormat};
 use crate::{bounded, host, zones};
 
@@ -130,9 +130,14 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
         } else {
             format!("{} entries are", import.mistakes)
         };
+        let others = match (args.dry_run, args.plan) {
+            (true, _) => "in the file above",
+            (_, true) => "in the plan",
+            _ => "imported",
+        };
         return Err(CliError::new(
             ExitKind::Failed,
-            format!("{how_many} not imported, as said above; all others are"),
+            format!("{how_many} left out, as said above; all others are {others}"),
         ));
     }
     if args.dry_run { Ok(()) } else { gone(&import, &origin, args) }
@@ -140,13 +145,12 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
 
 /// Prints the remarks on lines: as rows of the report for programs.
 fn remarks(import: &CrontabImport, output: OutputFormat) {
-    let row = |remark: &CrontabRemark| {
-        let fate = match remark.text.contains("is left out") {
-            true => ImportFate::Lost,
-            false => ImportFate::Changed,
-        };
-        let (object, said) = (format!("line {}", remark.line), remark.text.clone());
-        ImportFinding { object, job: String::new(), field: String::new(), fate, said }
+    let row = |remark: &CrontabRemark| ImportFinding {
+        object: format!("line {}", remark.line),
+        job: String::new(),
+        field: String::new(),
+        fate: remark.fate,
+        said: remark.text.clone(),
     };
     match output.is_text() {
         true => import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(&remark.to_string()))),

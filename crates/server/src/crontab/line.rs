@@ -1,5 +1,6 @@
 //! Parses one line of a crontab as cron does.
 
+use crate::import::report::ImportFate;
 use evenkeel_core::characters;
 
 use super::CrontabFormat;
@@ -83,36 +84,56 @@ impl CrontabEntry {
     }
 
     /// Reports what changes for this entry.
-    pub(super) fn remarks(&self, me: &str, remark: &mut impl FnMut(String)) {
+    pub(super) fn remarks(&self, me: &str, remark: &mut impl FnMut(ImportFate, String)) {
         if let Some(user) = self.user.as_deref().filter(|user| *user != me) {
             let own = if user == "root" { String::new() } else { format!(" or as {user}") };
-            remark(format!(
-                "it runs as {user}, which takes nodes that run as root{own}: on others its runs fail"
-            ));
+            remark(
+                ImportFate::Changed,
+                format!(
+                    "it runs as {user}, which takes nodes that run as root{own}: on others its runs fail"
+                ),
+            );
         }
         if let Some(group) = &self.group {
-            remark(format!("the group {group} is left out: it runs with the groups of its user"));
+            remark(
+                ImportFate::Lost,
+                format!("the group {group} is left out: it runs with the groups of its user"),
+            );
         }
         if !self.flags.is_empty() {
-            remark(format!("{} before the command is left out: it is a flag of OpenBSD's cron", self.flags));
+            remark(
+                ImportFate::Lost,
+                format!("{} before the command is left out: it is a flag of OpenBSD's cron", self.flags),
+            );
         }
         if matches!(&self.when, CrontabSchedule::Word(word) if word.starts_with("@every ")) {
             remark(
+                ImportFate::Changed,
                 "@every counts from the same moment on each node, not from the start of a program".to_owned(),
             );
         }
         if let Some(odd) = characters::hidden(&self.command) {
             let (odd, instead) = (characters::describe(odd), characters::instead(odd));
-            remark(format!("the command holds {odd}, which the shell takes for a part of a word: {instead}"));
+            remark(
+                ImportFate::Changed,
+                format!("the command holds {odd}, which the shell takes for a part of a word: {instead}"),
+            );
         }
         if self.command.ends_with('\\') {
-            remark("the command ends with a backslash, and cron joins no lines: write it on one".to_owned());
+            remark(
+                ImportFate::Changed,
+                "the command ends with a backslash, and cron joins no lines: write it on one".to_owned(),
+            );
         }
         if self.quiet {
-            remark("the minus before the minutes is left out: every run is in the history".to_owned());
+            remark(
+                ImportFate::Lost,
+                "the minus before the minutes is left out: every run is in the history".to_owned(),
+            );
         }
         if self.input.is_some() {
             remark(
+                ImportFate::Changed,
                 "cron cuts the command at its first bare %, also within quotes: what follows is its standard input; \
                  write \\% where a percent sign is meant"
                     .to_owned(),

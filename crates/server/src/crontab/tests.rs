@@ -164,8 +164,8 @@ fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
         ("0 0 30 2 * a\n0 1 * * * b\n", "line 1: it is left out: schedule `0 0 30 2 *` never fires"),
         ("@reboot a\n0 1 * * * b\n", "line 1: @reboot is left out"),
         (
-            "*/5 * * * * nobody-here /bin/a\n0 1 * * * root b\n",
-            "line 1: it is not imported, for this host has no user nobody-here",
+            "*/5 * * * * stranger-here /bin/a\n0 1 * * * root b\n",
+            "line 1: it is not imported, for this host has no user stranger-here",
         ),
     ] {
         let import = read(text, &origin("u")).expect(text);

@@ -292,7 +292,7 @@ impl ChangePlanner<'_> {
         let begins = old.is_none() && new.is_some();
         let mut row = self.row(becomes, (old, new), (&job, paused), fits);
         if begins {
-            row.notes.push("what was due before is not made up".to_owned());
+            row.notes.push("what was due before is not caught up".to_owned());
         }
         self.answer.push(row);
     }

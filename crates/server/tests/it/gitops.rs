@@ -127,7 +127,7 @@ fn a_gitops_day_goes_from_plan_to_apply_to_drift_to_prune_and_back() {
     assert_eq!((&report["command"][2], &report["environment"]["ENV"]), (&json!("shop:7"), &json!("prod")));
     assert_eq!(report["timezone"], "Europe/Berlin");
 
-    // Somebody edits the job in the cluster: the next plan shows that, and the next apply ends it.
+    // The job is edited in the cluster: the next plan shows that, and the next apply ends it.
     let mut edited = report.clone();
     edited["timeout"] = json!("20m");
     put(&node, &edited);

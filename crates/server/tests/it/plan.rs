@@ -41,9 +41,9 @@ command = ["/bin/true"]
 
 /// The plan of a file; its exit code is 2 if something would change.
 fn planned(node: &ServerProcess, file: &str) -> Value {
-    let told = node.fed(&["apply", "--plan", "-o", "json", "-f", "-"], file);
-    assert!(matches!(told.status.code(), Some(0 | 2)), "{}", text(&told.stderr));
-    serde_json::from_slice(&told.stdout).expect("JSON")
+    let shown = node.fed(&["apply", "--plan", "-o", "json", "-f", "-"], file);
+    assert!(matches!(shown.status.code(), Some(0 | 2)), "{}", text(&shown.stderr));
+    serde_json::from_slice(&shown.stdout).expect("JSON")
 }
 
 /// The fires that a plan adds, or those that it drops.
@@ -79,12 +79,12 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
          nothing was changed: leave out --plan to do it\n"
     );
     assert_eq!(text(&short.stdout), expected);
-    let told = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
-    let told = text(&told.stdout);
-    assert!(told.contains(&format!("2099-01-02 06:00:00 +00:00 UTC\n  {schedule}\n  - ")), "{told}");
-    assert!(told.contains("1 fire stays as it is until"), "{told}");
-    assert!(told.contains("UTC\n  + Sun 2099-03-01"), "{told}");
-    assert!(told.ends_with("nothing was changed: leave out --plan to do it\n"), "{told}");
+    let shown = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains(&format!("2099-01-02 06:00:00 +00:00 UTC\n  {schedule}\n  - ")), "{shown}");
+    assert!(shown.contains("1 fire stays as it is until"), "{shown}");
+    assert!(shown.contains("UTC\n  + Sun 2099-03-01"), "{shown}");
+    assert!(shown.ends_with("nothing was changed: leave out --plan to do it\n"), "{shown}");
 
     assert_eq!(node.json(&["job", "show", "report", "--details"])["version"], 1);
     assert_eq!(node.cli(&["job", "show", "clean"]).status.code(), Some(4));
@@ -131,19 +131,19 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     node.fed(&["job", "apply", "-f", "-"], BEFORE);
     node.ok(&["job", "pause", "report"]);
-    let told = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
-    let told = text(&told.stdout);
-    assert!(told.contains("report  updated\n  schedule: ["), "{told}");
+    let shown = node.fed(&["job", "apply", "--plan", "-v", "-f", "-"], AFTER);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("report  updated\n  schedule: ["), "{shown}");
     assert!(
-        told.contains("]\n  it is paused: until `job resume` it runs only when triggered manually"),
-        "{told}"
+        shown.contains("]\n  it is paused: until `job resume` it runs only when triggered manually"),
+        "{shown}"
     );
-    let told = node.ok(&["job", "resume", "report", "--plan"]);
+    let shown = node.ok(&["job", "resume", "report", "--plan"]);
     assert!(
-        told.contains("~ report  resumed; next fire ")
-            && told.contains("\n  + ")
-            && told.contains("what was due before is not made up"),
-        "{told}"
+        shown.contains("~ report  resumed; next fire ")
+            && shown.contains("\n  + ")
+            && shown.contains("what was due before is not caught up"),
+        "{shown}"
     );
     assert_eq!(node.json(&["job", "show", "report", "--details"])["paused"], true);
     let absent = node.cli(&["job", "resume", "nobody", "--plan"]);

@@ -106,6 +106,19 @@ impl ServerProcess {
         Self::start(evenkeel(&["dev", "--port", "0"]).args(more).current_dir(folder))
     }
 
+    /// A node with these jobs, which owns so many of them.
+    pub(crate) fn with_jobs(folder: &Path, jobs: &str, held: usize) -> Self {
+        let node = Self::serve(folder, "a", &[]);
+        let applied = node.fed(&["job", "apply", "-f", "-"], jobs);
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+        until("all jobs have an owner", || {
+            let jobs = node.json(&["job", "list"]);
+            let owned = jobs.as_array()?.iter().filter(|job| job["owner"] == "a").count();
+            (owned == held).then_some(())
+        });
+        node
+    }
+
     /// `evenkeel serve` with this name, its registry in `folder` unless the arguments say otherwise, and more arguments. Its lease is long,
     /// since the machine can stall; a test that waits for the end of a lease gives `SHORT_LEASE`.
     pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {

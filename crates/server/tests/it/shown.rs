@@ -26,15 +26,7 @@ shards = 3
 "#;
 
 fn node(folder: &std::path::Path) -> ServerProcess {
-    let node = ServerProcess::serve(folder, "a", &[]);
-    let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
-    assert!(applied.status.success(), "{}", text(&applied.stderr));
-    until("all are held", || {
-        let jobs = node.json(&["job", "list"]);
-        let held = jobs.as_array()?.iter().filter(|job| job["owner"] == "a").count();
-        (held == 3).then_some(())
-    });
-    node
+    ServerProcess::with_jobs(folder, JOBS, 3)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use crate::process::{ServerProcess, text, until};
+use crate::process::{ServerProcess, text};
 
 const JOBS: &str = r#"
 [[job]]
@@ -22,15 +22,7 @@ command = ["/bin/true"]
 "#;
 
 fn node(folder: &std::path::Path) -> ServerProcess {
-    let node = ServerProcess::serve(folder, "a", &[]);
-    let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
-    assert!(applied.status.success(), "{}", text(&applied.stderr));
-    until("all are held", || {
-        let jobs = node.json(&["job", "list"]);
-        let held = jobs.as_array()?.iter().filter(|job| job["owner"] == "a").count();
-        (held == 1).then_some(())
-    });
-    node
+    ServerProcess::with_jobs(folder, JOBS, 1)
 }
 
 #[test]
