@@ -13,6 +13,7 @@ mod explain;
 mod fires;
 mod forecast;
 mod health;
+mod job_runs;
 mod namespaces;
 mod node;
 mod plan;
@@ -54,6 +55,7 @@ pub use health::{
     ClockHealth, ClusterHealth, HealthReason, HealthVerdict, LeaseHealth, NodeHealthRow, NodeMeasures,
     TimeSummary,
 };
+pub use job_runs::{JobOutcomeRow, JobRunsRow};
 pub use namespaces::{NamespacePage, NamespaceRow};
 pub use node::NodeRow;
 pub use plan::{
@@ -102,6 +104,9 @@ pub struct JobRow {
     /// Its labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// What its runs do; left out unless the request asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<JobRunsRow>,
 }
 
 /// All details of a job.
@@ -254,6 +259,9 @@ pub struct JobPage {
     /// The number of jobs in other namespaces, where the list is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<usize>,
+    /// Online nodes that did not answer: what only their histories have of the runs is not in the rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// A page of runs.

@@ -13,8 +13,8 @@ use crate::escaping::ControlEscaper;
 use crate::exit::CliError;
 use crate::local_time::{self, cell as local, local as local_moment};
 use evenkeel_client::types::{
-    AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, LayoutRow,
-    LeaderUnknown, LoadRow, NamespaceRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow,
+    AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, JobRunsRow,
+    LayoutRow, LeaderUnknown, LoadRow, NamespaceRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow,
     ShardRangeRow, word,
 };
 pub(crate) use format::{OutputFormat, choose, chosen};
@@ -33,8 +33,18 @@ pub(crate) fn print_message(text: &str) {
 }
 
 impl TableRow for JobRow {
-    const HEADS: &'static [&'static str] =
-        &["name", "schedule", "timezone", "placement", "owner", "next", "paused"];
+    const HEADS: &'static [&'static str] = &[
+        "name",
+        "schedule",
+        "timezone",
+        "placement",
+        "owner",
+        "next",
+        "last outcome",
+        "running",
+        "waiting",
+        "paused",
+    ];
     const WIDE_HEADS: &'static [&'static str] = &["nodes", "labels"];
     fn cells(&self) -> Vec<String> {
         vec![
@@ -49,6 +59,9 @@ impl TableRow for JobRow {
                 None if self.unschedulable => "no node fits".to_owned(),
                 None => local(self.next.as_deref()),
             },
+            runs(self, |runs| runs.last.as_ref().map(|last| last.state.replace('_', " "))),
+            runs(self, |runs| Some(runs.running.to_string())),
+            runs(self, |runs| Some(runs.waiting.to_string())),
             yes(self.paused),
         ]
     }
@@ -306,6 +319,11 @@ fn node_state(node: &NodeRow) -> String {
         _ => "online",
     };
     if node.cordoned { format!("{state}, cordoned") } else { state.to_owned() }
+}
+
+/// What a list says of the runs of a job; a dash where it was not asked for.
+fn runs(job: &JobRow, part: fn(&JobRunsRow) -> Option<String>) -> String {
+    or_dash(job.runs.as_ref().and_then(part).as_deref())
 }
 
 fn percent(part: Option<f64>) -> String {

@@ -19,8 +19,8 @@ use axum::http::HeaderName;
 
 pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
 pub(crate) use facts::{
-    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, SuccessFact, SuccessFacts,
-    SuccessQuery,
+    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, OutcomeFact, OutcomeFacts,
+    OutcomeQuery, SuccessFact, SuccessFacts, SuccessQuery,
 };
 pub(crate) use http_peers::HttpPeers;
 pub(crate) use messages::{

@@ -24,6 +24,8 @@ pub struct JobListQuery {
     pub namespace: Option<Namespace>,
     /// The order: `name` (the default), or `next` for what is due soonest first, which has one page.
     pub sort: Option<String>,
+    /// What else each row has: `runs` for the last outcome, and how many runs execute and wait. It takes the node longer.
+    pub with: Option<String>,
 }
 
 /// Which fires of a job are listed.

@@ -8,20 +8,11 @@ use evenkeel::{AttemptState, RunFilter, RunRecord};
 use evenkeel_core::ids::{Fire, FireId, NodeName, Shard};
 use evenkeel_core::shards::ShardSet;
 
+use super::outcome_order::WORST_FIRST;
 use super::{ApiError, App, fanout, parameters, waiting};
 use crate::queries::{self, OpenFire};
 use evenkeel_client::types::{FireRow, RunDetail, RunRow, moment};
 
-/// The states in which a run has ended, the worst first.
-const WORST_FIRST: [AttemptState; 7] = [
-    AttemptState::Lost,
-    AttemptState::Fenced,
-    AttemptState::TimedOut,
-    AttemptState::Failed,
-    AttemptState::Killed,
-    AttemptState::Skipped,
-    AttemptState::Succeeded,
-];
 /// The maximum number of attempts to request at once.
 const PAGE: u32 = 1_000;
 /// How often a fire that has not ended is read again.

@@ -24,7 +24,7 @@ use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::precondition::WithVersion;
 use super::row_limit::row_limit;
-use super::{ApiError, App, fanout, namespaces, parameters, waiting};
+use super::{ApiError, App, fanout, job_runs, namespaces, parameters, waiting};
 use crate::queries::JobSearch;
 use crate::text_input::{self, ReadTarget};
 use crate::{queries, request, zones};
@@ -51,13 +51,19 @@ pub(super) async fn list(
     let labels = page.label.as_deref().map(str::parse::<JobSelector>).transpose()?;
     let search = JobSearch { find: &page.find, labels: labels.as_ref(), namespace: page.namespace.as_ref() };
     let sort = page.sort.as_deref().map(|sort| text_input::one_of("sort", sort, &["name", "next"]));
-    match sort.transpose().map_err(ApiError::invalid)? {
+    let with = page.with.as_deref().map(|with| text_input::one_of("with", with, &["runs"]));
+    let with = with.transpose().map_err(ApiError::invalid)?;
+    let mut found = match sort.transpose().map_err(ApiError::invalid)? {
         Some("next") if page.after.is_some() => {
-            Err(ApiError::invalid("sort=next has one page: leave out after, or raise limit"))
+            return Err(ApiError::invalid("sort=next has one page: leave out after, or raise limit"));
         }
-        Some("next") => Ok(Json(queries::jobs_by_next(&app.handle, limit, search))),
-        _ => Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search))),
+        Some("next") => queries::jobs_by_next(&app.handle, limit, search),
+        _ => queries::jobs(&app.handle, page.after.as_ref(), limit, search),
+    };
+    if with.is_some() {
+        job_runs::fill(&app, &mut found).await;
     }
+    Ok(Json(found))
 }
 
 pub(super) async fn show(

@@ -1,5 +1,6 @@
 //! What nodes ask each other for the list of what needs a person.
 
+use evenkeel::AttemptState;
 use evenkeel_core::ids::{JobName, Namespace, RunId, Shard};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -110,5 +111,35 @@ pub(crate) struct SuccessFact {
     /// The shard.
     pub(crate) shard: Shard,
     /// When its latest success ended.
+    pub(crate) at: Wall,
+}
+
+/// The jobs whose last outcomes to return.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutcomeQuery {
+    /// The jobs.
+    pub(crate) jobs: Vec<JobName>,
+}
+
+/// The last outcomes in a node's history.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OutcomeFacts {
+    /// One for each job with a fire that has ended lately.
+    pub(crate) rows: Vec<OutcomeFact>,
+}
+
+/// How the latest ended fire of a job ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OutcomeFact {
+    /// The job.
+    pub(crate) job: JobName,
+    /// The run with the worst outcome of that fire.
+    pub(crate) run: RunId,
+    /// Its outcome.
+    pub(crate) state: AttemptState,
+    /// When the fire was due.
+    pub(crate) due: Wall,
+    /// When the run ended.
     pub(crate) at: Wall,
 }

@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::facts::{
-    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, SuccessFact, SuccessFacts,
-    SuccessQuery,
+    AttentionFacts, AttentionQuery, FailingFact, LongRunFact, MissedFact, OutcomeFact, OutcomeFacts,
+    OutcomeQuery, SuccessFact, SuccessFacts, SuccessQuery,
 };
 use super::messages::{OfferReply, RunOffers};
 use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery, PeerSummaryQuery};
@@ -229,11 +229,14 @@ fn attention() -> Vec<MessageFixture> {
         waiting: vec![job()],
     };
     let success = SuccessFact { job: job(), shard: Shard(2), at: AT };
+    let outcome = OutcomeFact { job: job(), run: run(), state: AttemptState::Failed, due: AT, at: AT };
     vec![
         line("attention", &AttentionQuery { history: true, namespace, label, since: AT, limit: 7 }),
         line("found attention", &facts),
         line("successes", &SuccessQuery { jobs: vec![job()] }),
         line("found successes", &SuccessFacts { rows: vec![success] }),
+        line("outcomes", &OutcomeQuery { jobs: vec![job()] }),
+        line("found outcomes", &OutcomeFacts { rows: vec![outcome] }),
         line("health", &health()),
     ]
 }
@@ -312,6 +315,7 @@ fn an_answer_of_a_later_version_may_say_more() {
         "found audit",
         "found attention",
         "found successes",
+        "found outcomes",
         "health",
     ] {
         let line =

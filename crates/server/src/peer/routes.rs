@@ -17,13 +17,15 @@ use evenkeel_core::input::{Answer, Command, ProbeReply};
 use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
-use super::facts::{AttentionFacts, AttentionQuery, SuccessFacts, SuccessQuery};
+use super::facts::{AttentionFacts, AttentionQuery, OutcomeFacts, OutcomeQuery, SuccessFacts, SuccessQuery};
 use super::gate::{self, PeerIdentity};
 use super::messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, OfferReply, PeerHistoryPage, PeerRunQuery,
     PeerSummaryQuery, RunOffers,
 };
-use crate::api::{ApiError, App, attention_facts, done, fetch_rows, log_tail, output, own_part, read_body};
+use crate::api::{
+    ApiError, App, attention_facts, done, fetch_rows, log_tail, outcomes, output, own_part, read_body,
+};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
@@ -46,6 +48,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/health", post(health))
         .route("/peer/v1/attention", post(attention))
         .route("/peer/v1/successes", post(successes))
+        .route("/peer/v1/outcomes", post(last_outcomes))
         .route("/peer/v1/summary", post(summary))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
@@ -113,6 +116,11 @@ async fn attention(State(app): State<App>, body: Bytes) -> Result<Json<Attention
 async fn successes(State(app): State<App>, body: Bytes) -> Result<Json<SuccessFacts>, ApiError> {
     let query: SuccessQuery = read_body(&body, ReadTarget::Body)?;
     Ok(Json(attention_facts::successes(&app.handle, &query).await?))
+}
+
+async fn last_outcomes(State(app): State<App>, body: Bytes) -> Result<Json<OutcomeFacts>, ApiError> {
+    let query: OutcomeQuery = read_body(&body, ReadTarget::Body)?;
+    Ok(Json(outcomes(&app.handle, &query).await?))
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPage<AuditRecord>>, ApiError> {

@@ -48,13 +48,19 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, searc
         for (name, copied) in seen {
             // One more than requested is searched, to know whether the page is the last one.
             if copied.is_some() && jobs.len() >= limit {
-                return JobPage { jobs, after: last.map(String::from), total, elsewhere };
+                return JobPage {
+                    jobs,
+                    after: last.map(String::from),
+                    total,
+                    elsewhere,
+                    missing: Vec::new(),
+                };
             }
             jobs.extend(copied.map(|copied| row(copied, now)));
             last = Some(name);
         }
         if !more {
-            return JobPage { jobs, after: None, total, elsewhere };
+            return JobPage { jobs, after: None, total, elsewhere, missing: Vec::new() };
         }
     }
 }
@@ -78,7 +84,7 @@ pub(crate) fn jobs_by_next(handle: &Handle, limit: usize, search: JobSearch<'_>)
         if !more {
             let total = Some(total).filter(|_| search.find.is_empty() && search.labels.is_none());
             let jobs = soonest.into_iter().map(|due| due.row).collect();
-            return JobPage { jobs, after: None, total, elsewhere };
+            return JobPage { jobs, after: None, total, elsewhere, missing: Vec::new() };
         }
     }
 }
@@ -166,6 +172,7 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
         missing: copied.missing,
         unschedulable: copied.unschedulable,
         labels: job.labels.clone().into(),
+        runs: None,
         schedule: job.rules().lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }

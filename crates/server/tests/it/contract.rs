@@ -180,6 +180,7 @@ fn what_a_node_answers_is_described() {
     });
     for (path, template) in [
         ("/jobs?limit=2", "/jobs"),
+        ("/jobs?with=runs", "/jobs"),
         ("/jobs/j", "/jobs/{name}"),
         ("/jobs/s", "/jobs/{name}"),
         ("/jobs/web", "/jobs/{name}"),

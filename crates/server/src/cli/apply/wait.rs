@@ -115,6 +115,7 @@ mod tests {
             missing: Vec::new(),
             unschedulable: false,
             labels: BTreeMap::new(),
+            runs: None,
         }
     }
 
