@@ -68,6 +68,11 @@ impl ExitKind {
         ),
     ];
 
+    /// The kind with this name, if there is one.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known, _)| *known == name).map(|(exit, ..)| *exit)
+    }
+
     /// The name of the code.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(exit, ..)| *exit == self).map_or("failed", |(_, name, _)| name)

@@ -4,7 +4,8 @@ use clap::Args;
 use evenkeel_core::input::ApplyResult;
 
 use super::followed_run::FollowedRun;
-use super::job_args::{JobArgs, JobNodeArgs};
+use super::job_args::JobNodeArgs;
+use super::many_jobs::{BulkAction, ChosenJobs, JobChoiceArgs};
 use super::parameter_arg::ParameterArg;
 use super::response::print_response;
 use super::values;
@@ -18,7 +19,7 @@ use evenkeel_client::types::RunAnswer;
 #[derive(Debug, Args)]
 pub(crate) struct RunNowArgs {
     #[command(flatten)]
-    job: JobArgs,
+    jobs: JobChoiceArgs,
     /// An id for the request: a repeated request with the same id has no further effect
     #[arg(long, value_name = "ID")]
     request: Option<String>,
@@ -40,8 +41,17 @@ pub(crate) struct RunNowArgs {
 /// # Errors
 /// The request failed; with `--follow` also, the run did not succeed.
 pub(super) fn run(args: RunNowArgs) -> Result<(), CliError> {
-    let RunNowArgs { job, request, param, follow, raw, place } = args;
-    let job = job.resolve();
+    let RunNowArgs { jobs, request, param, follow, raw, place } = args;
+    let only_one = [
+        ("--request", request.is_some()),
+        ("--param", !param.is_empty()),
+        ("--follow", follow),
+        ("--node", place.node.is_some()),
+    ];
+    let job = match jobs.choose(&only_one)? {
+        ChosenJobs::Many(jobs) => return jobs.each(BulkAction::RUN),
+        ChosenJobs::One(job) => job,
+    };
     let request = request.map_or_else(request::fresh, Ok)?;
     let body = RunNowBody {
         request: Some(values::parsed("--request", &request)?),

@@ -3,30 +3,30 @@
 use clap::Subcommand;
 use evenkeel_core::ids::counted;
 
-use super::all_jobs::all_jobs;
+use super::all_jobs::{all_pages, listed};
 use super::apply::ApplyArgs;
 use super::backfill::{self, BackfillArgs};
 use super::job_args::{JobArgs, JobNodeArgs};
 use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
+use super::job_switch::{JobSwitch, switch};
+use super::many_jobs::{BulkAction, ChosenJobs, JobChoiceArgs};
 use super::namespace_args::ListedNamespaceArgs;
 use super::next::NextFiresArgs;
-use super::plan::{self, PlannableChange};
 use super::response::print_response;
 use super::unsealed::AcceptArgs;
-use super::values;
 use super::versions::{JobDiffArgs, JobHistoryArgs, JobRollbackArgs};
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::output;
-use evenkeel_client::requests::{ClaimQuery, LogSearchQuery};
+use crate::output::{self, OutputFormat};
+use evenkeel_client::requests::{JobListQuery, LogSearchQuery};
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
     /// Create or replace the calendars and jobs of files, as `evenkeel apply` does
     Apply(Box<ApplyArgs>),
-    /// List the jobs of a namespace, or those with a text in their name
+    /// List the jobs of a namespace, or those with a text in their name, with their next fire, last outcome and runs
     List {
         /// Only jobs with this text in their name, in either case
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -63,41 +63,41 @@ pub(crate) enum JobCommand {
         #[arg(long)]
         raw: bool,
     },
-    /// Run a job once, now. If no node can run it, the reason is printed and the request waits
+    /// Run a job once, now, or many. If no node can run it, the reason is printed and the request waits
     Run(RunNowArgs),
     /// Run a job for the fires of a span of the past, one run for each, in their order
     Backfill(BackfillArgs),
-    /// Pause a job: it has only manual runs, and its node keeps it
+    /// Pause a job, or many: it has only manual runs, and its node keeps it
     Pause {
         #[command(flatten)]
-        job: JobArgs,
+        jobs: JobChoiceArgs,
         #[command(flatten)]
         place: JobNodeArgs,
     },
-    /// Resume a paused job: it fires again, from now on
+    /// Resume a paused job, or many: it fires again, from now on
     Resume {
         #[command(flatten)]
-        job: JobArgs,
+        jobs: JobChoiceArgs,
         /// Only show which fires this would add
         #[arg(long, conflicts_with = "node")]
         plan: bool,
         #[command(flatten)]
         place: JobNodeArgs,
     },
-    /// Enable a disabled job: a node owns it again, and it fires from now on
+    /// Enable a disabled job, or many: a node owns it again, and it fires from now on
     Enable {
         #[command(flatten)]
-        job: JobArgs,
+        jobs: JobChoiceArgs,
         /// Only show which fires this would add
         #[arg(long, conflicts_with = "node")]
         plan: bool,
         #[command(flatten)]
         place: JobNodeArgs,
     },
-    /// Disable a job: no node owns it
+    /// Disable a job, or many: no node owns it
     Disable {
         #[command(flatten)]
-        job: JobArgs,
+        jobs: JobChoiceArgs,
         #[command(flatten)]
         place: JobNodeArgs,
     },
@@ -108,10 +108,10 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         place: JobNodeArgs,
     },
-    /// Delete a job; its history stays
+    /// Delete a job, or many; their history stays
     Delete {
         #[command(flatten)]
-        job: JobArgs,
+        jobs: JobChoiceArgs,
     },
     /// Show the entries of jobs that no node of this cluster has written to the registry: they do not run
     Unsealed {
@@ -140,40 +140,24 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Next(next) => super::next::fires(&next),
         JobCommand::Run(args) => super::job_run::run(args),
         JobCommand::Backfill(wanted) => backfill::run(wanted),
-        JobCommand::Pause { job, place } => {
-            let done = ["paused: it has only manual runs", "paused: it has only manual runs there"];
-            switch(&job.resolve(), &place, "pause", done)
-        }
-        JobCommand::Resume { job, plan: true, .. } => {
-            plan::turn(&job.within.job(&job.name), PlannableChange::Resumed, &job.reach)
-        }
-        JobCommand::Resume { job, place, .. } => {
-            let done = ["resumed: it fires from now on", "resumed: it fires there from now on"];
-            switch(&job.resolve(), &place, "resume", done)
-        }
-        JobCommand::Enable { job, plan: true, .. } => {
-            plan::turn(&job.within.job(&job.name), PlannableChange::Enabled, &job.reach)
-        }
-        JobCommand::Enable { job, place, .. } => {
-            let done = ["enabled: it fires from now on", "enabled: it takes part from the next fire on"];
-            switch(&job.resolve(), &place, "enable", done)
-        }
-        JobCommand::Disable { job, place } => {
-            let done = ["disabled: no node holds it", "disabled: its shards move before the next fire"];
-            switch(&job.resolve(), &place, "disable", done)
-        }
+        JobCommand::Pause { jobs, place } => switch(jobs, (false, &place), &JobSwitch::PAUSE),
+        JobCommand::Resume { jobs, plan, place } => switch(jobs, (plan, &place), &JobSwitch::RESUME),
+        JobCommand::Enable { jobs, plan, place } => switch(jobs, (plan, &place), &JobSwitch::ENABLE),
+        JobCommand::Disable { jobs, place } => switch(jobs, (false, &place), &JobSwitch::DISABLE),
         JobCommand::Shutdown { job, place } => {
             let done = [
                 "shut down on every node of this moment: each takes part again when it is started again",
                 "shut down: it takes part again when it is started again",
             ];
-            switch(&job.resolve(), &place, "shutdown", done)
+            super::job_switch::one(&job.resolve(), &place, "shutdown", done)
         }
-        JobCommand::Delete { job } => {
-            let job = job.resolve();
-            let answer = job.reach.client()?.delete_job(&job.name)?;
-            print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
-        }
+        JobCommand::Delete { jobs } => match jobs.choose(&[])? {
+            ChosenJobs::Many(jobs) => jobs.each(BulkAction::DELETE),
+            ChosenJobs::One(job) => {
+                let answer = job.reach.client()?.delete_job(&job.name)?;
+                print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
+            }
+        },
         JobCommand::History(args) => super::versions::history(&args),
         JobCommand::Diff(args) => super::versions::diff(&args),
         JobCommand::Rollback(args) => super::versions::rollback(&args),
@@ -196,7 +180,10 @@ fn list(
     within: &ListedNamespaceArgs,
     reach: &ConnectArgs,
 ) -> Result<(), CliError> {
-    let (jobs, elsewhere) = all_jobs(&reach.client()?, (find, label), within)?;
+    // Names alone do not take the node so long.
+    let with = (reach.output != OutputFormat::Name).then(|| "runs".to_owned());
+    let query = JobListQuery { with, ..listed(find, label, within) };
+    let (jobs, elsewhere) = all_pages(&reach.client()?, query)?;
     let none = match (find.is_empty(), label.is_empty()) {
         (true, true) => "no jobs yet: declare some with `evenkeel apply -f FILE`".to_owned(),
         (false, true) => format!("no job's name holds {find:?}"),
@@ -205,24 +192,6 @@ fn list(
     output::list(reach.output, &jobs, &none)?;
     within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
     Ok(())
-}
-
-/// Switches a job, or its part on one node; prints one of the two ends of the sentence.
-fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Result<(), CliError> {
-    let mut what = format!("job {} is {}", job.name, done[0]);
-    let mut query = ClaimQuery::default();
-    if let Some(node) = &place.node {
-        query.node = Some(values::parsed("--node", node)?);
-        what = format!("job {} on node {node} is {}", job.name, done[1]);
-    }
-    let answer = job.reach.client()?.switch_job(&job.name, verb, &query)?;
-    if output::warn(answer.warnings.as_deref().unwrap_or_default())
-        && let Some((short, _)) = what.split_once(": ")
-    {
-        // The expected effect does not come, as the warnings explain.
-        what = short.to_owned();
-    }
-    print_response(&job.reach, &answer, &what)
 }
 
 fn claim(reach: &ConnectArgs) -> Result<(), CliError> {

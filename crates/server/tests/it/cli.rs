@@ -68,7 +68,7 @@ fn fields_are_stable_for_programs() {
     let node = node(folder.path());
     let run = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
     node.cli(&["run", "wait", &run]);
-    let mut job = ["name", "schedule", "timezone", "placement", "owner", "nodes", "next", "paused"];
+    let mut job = ["name", "schedule", "timezone", "placement", "owner", "nodes", "next", "runs", "paused"];
     let mut one =
         ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended", "killable"];
     let mut living = [

@@ -46,6 +46,7 @@ mod labels;
 mod live;
 mod logins;
 mod logs;
+mod many_jobs;
 mod metrics;
 mod names;
 mod namespaces;
