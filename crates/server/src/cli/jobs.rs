@@ -7,6 +7,8 @@ use super::all_jobs::{all_pages, listed};
 use super::apply::ApplyArgs;
 use super::backfill::{self, BackfillArgs};
 use super::job_args::{JobArgs, JobNodeArgs};
+use super::job_edit::JobEditArgs;
+use super::job_new::JobNewArgs;
 use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
 use super::job_switch::{JobSwitch, switch};
@@ -26,6 +28,10 @@ use evenkeel_client::requests::{JobListQuery, LogSearchQuery};
 pub(crate) enum JobCommand {
     /// Create or replace the calendars and jobs of files, as `evenkeel apply` does
     Apply(Box<ApplyArgs>),
+    /// Declare a new job of a few flags; on a terminal what is left out is asked for
+    New(Box<JobNewArgs>),
+    /// Edit a job's declaration in $VISUAL or $EDITOR, see what would change, and declare it if no other caller has changed it meanwhile
+    Edit(JobEditArgs),
     /// List the jobs of a namespace, or those with a text in their name, with their next fire, last outcome and runs
     List {
         /// Only jobs with this text in their name, in either case
@@ -134,6 +140,8 @@ pub(crate) enum JobCommand {
 pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
         JobCommand::Apply(args) => super::apply::run(&args),
+        JobCommand::New(args) => super::job_new::create(*args),
+        JobCommand::Edit(args) => super::job_edit::edit(args),
         JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
         JobCommand::Show(args) => super::job_show::show(args),
         JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),

@@ -14,7 +14,7 @@ use crate::files::{Declarations, EncodedJobs};
 use crate::output::{self, OutputFormat};
 use evenkeel_client::requests::PlanBody;
 use evenkeel_client::types::{PlanAnswer, PlanEffect, PlanRefusal, PlanRow};
-pub(super) use lines::PlanDetail;
+pub(super) use lines::{PlanDetail, blocks};
 
 /// The maximum number of jobs, and of their bytes, in one request.
 const JOBS_MAX: usize = 20_000;
@@ -122,7 +122,7 @@ pub(super) fn show(plan: &PlanAnswer, reach: &ConnectArgs, detail: PlanDetail) -
 }
 
 /// The error that says what would be refused; `None` if nothing would.
-fn refusal(refused: &[PlanRefusal]) -> Option<CliError> {
+pub(super) fn refusal(refused: &[PlanRefusal]) -> Option<CliError> {
     let exit = match refused.first()?.code.as_str() {
         "conflict" => ExitKind::Conflict,
         "not_found" => ExitKind::NotFound,

@@ -12,6 +12,8 @@ const VERBS: &[&str] = &[
     "apply -f FILE",
     "export",
     "job apply -f FILE",
+    "job new a --manual --sh true",
+    "job edit a",
     "job list",
     "job show a",
     "job next a",

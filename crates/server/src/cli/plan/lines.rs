@@ -49,6 +49,11 @@ pub(super) fn lines(plan: &PlanAnswer, detail: PlanDetail) -> Vec<String> {
     lines
 }
 
+/// What would become of each job, with its keys, fires, notes and switches below it.
+pub(in crate::cli) fn blocks(plan: &PlanAnswer) -> Vec<String> {
+    plan.jobs.iter().flat_map(block).collect()
+}
+
 /// The sums in one line. Its words and their order are stable.
 fn totals(totals: &PlanTotals) -> String {
     let PlanTotals { created, updated, unchanged, switched, calendar, deleted, calendars, .. } = totals;
