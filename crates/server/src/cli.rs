@@ -38,6 +38,7 @@ mod parameter_arg;
 mod plan;
 mod prompt;
 mod response;
+mod run_retry;
 mod run_show;
 mod runs;
 mod secrets;

@@ -1,7 +1,6 @@
 //! The commands `evenkeel run …`.
 
 use super::values;
-use evenkeel_core::input::ApplyResult;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,6 +12,7 @@ use evenkeel_core::time::TimeSpan;
 
 use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
+use super::run_retry::RunRetryArgs;
 use super::values::when;
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
@@ -82,6 +82,8 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         run: RunArgs,
     },
+    /// Run the job of an ended run once more, as `restart` does, or all that failed in a span of time
+    Retry(RunRetryArgs),
     /// Delete a run's output on the nodes that have it; its history stays
     Delete {
         #[command(flatten)]
@@ -183,18 +185,9 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
         }
         RunCommand::Restart { run } => {
             let run = run.resolve();
-            let answer = run.reach.client()?.restart_run(&run.run)?;
-            output::warn(&answer.warnings);
-            let next = &answer.run;
-            let what = match answer.applied {
-                ApplyResult::Unchanged => format!(
-                    "run {} was restarted before, as {next}: nothing was asked for; restart {next} to run it once more",
-                    run.run
-                ),
-                _ => format!("run {} is done again as {next}", run.run),
-            };
-            print_response(&run.reach, &answer, &what)
+            super::run_retry::one(&run.run, &run.reach)
         }
+        RunCommand::Retry(retry) => super::run_retry::retry(&retry),
         RunCommand::Delete { run } => {
             let run = run.resolve();
             let answer = run.reach.client()?.delete_run_logs(&run.run)?;

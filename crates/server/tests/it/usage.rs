@@ -46,6 +46,7 @@ const VERBS: &[&str] = &[
     "run wait a:1:0",
     "run kill a:1:0",
     "run restart a:1:0",
+    "run retry a:1:0",
     "run delete a:1:0",
     "node list",
     "node least-loaded",
