@@ -24,6 +24,7 @@ mod interrupt;
 mod job_args;
 mod job_edit;
 mod job_new;
+mod job_rename;
 mod job_run;
 mod job_show;
 mod job_switch;

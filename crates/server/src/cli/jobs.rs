@@ -9,6 +9,7 @@ use super::backfill::{self, BackfillArgs};
 use super::job_args::{JobArgs, JobNodeArgs};
 use super::job_edit::JobEditArgs;
 use super::job_new::JobNewArgs;
+use super::job_rename::JobRenameArgs;
 use super::job_run::RunNowArgs;
 use super::job_show::JobShowArgs;
 use super::job_switch::{JobSwitch, switch};
@@ -47,6 +48,8 @@ pub(crate) enum JobCommand {
     },
     /// Show a job's declaration and its state; with -o toml, yaml or json only the declaration, which `job apply` takes back unchanged
     Show(JobShowArgs),
+    /// Give a job that neither runs nor waits another name, with its declaration and switches; its earlier runs stay under the old name
+    Rename(JobRenameArgs),
     /// List the versions of a job, the latest first: who changed it, when, and which keys
     History(JobHistoryArgs),
     /// Show what differs between two versions of a job
@@ -142,6 +145,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         JobCommand::Apply(args) => super::apply::run(&args),
         JobCommand::New(args) => super::job_new::create(*args),
         JobCommand::Edit(args) => super::job_edit::edit(args),
+        JobCommand::Rename(args) => super::job_rename::rename(args),
         JobCommand::List { find, label, within, reach } => list((&find, &label), &within, &reach),
         JobCommand::Show(args) => super::job_show::show(args),
         JobCommand::Logs { job, grep, runs, raw } => logs(&job.resolve(), grep, runs, raw),

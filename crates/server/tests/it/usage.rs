@@ -26,6 +26,7 @@ const VERBS: &[&str] = &[
     "job disable a",
     "job shutdown a",
     "job delete a",
+    "job rename a b",
     "job history a",
     "job diff a",
     "job rollback a",
