@@ -20,18 +20,18 @@ use crate::requests::{
     AcceptJobBody, ApplyBody, AttentionListQuery, AuditListQuery, BackfillBody, BulkBody, CalendarListQuery,
     ClaimQuery, ClusterViewQuery, DrainBody, EventListQuery, ForecastQuery, JobListQuery,
     JobVersionListQuery, JobVersionQuery, JoinTokenBody, LiveQuery, LogQuery, LogSearchQuery, NamespaceBody,
-    NewTokenBody, NextFiresQuery, NodeLoadQuery, PasswordBody, PlanBody, PreviewQuery, RollbackBody,
-    RotateTokenBody, RunListQuery, RunNowBody, RunningQuery, SecretBody, SecretListQuery, ShardListQuery,
-    SummaryQuery, UpgradeBody, UserBody, WaitQuery, WhatIfQuery,
+    NewTokenBody, NextFiresQuery, NodeLoadQuery, PasswordBody, PlanBody, PreviewQuery, ReportQuery,
+    RollbackBody, RotateTokenBody, RunListQuery, RunNowBody, RunningQuery, SecretBody, SecretListQuery,
+    ShardListQuery, SummaryQuery, UpgradeBody, UserBody, WaitQuery, WhatIfQuery,
 };
 use crate::types::{
     ApplyAnswer, AttentionPage, AuditPage, BackfillAnswer, BalanceReport, BulkAnswer, CalendarDetail,
     CalendarPage, CallerRow, ClaimAnswer, ClusterHealth, DeclaredAnswer, DoneAnswer, EventPage,
     ExplanationRow, ForecastAnswer, ForgetAnswer, JobDetail, JobPage, JobVersionDetail, JobVersionPage,
     JoinTokenAnswer, LayoutRow, LoadPage, LoginLink, NamespacePage, NamespaceRow, NewToken, NextFires,
-    NodePage, PlanAnswer, RollbackAnswer, RunAnswer, RunDetail, RunPage, RunningRow, SecretPage, ServiceRow,
-    SettingsChange, SettingsRow, ShardPage, ShardRangeRow, ShardRow, SummaryPage, TokenPage, TreePage,
-    UnsealedPage, UpgradeAnswer, UserPage, UserRow, WaitAnswer,
+    NodePage, PlanAnswer, ReportPage, RollbackAnswer, RunAnswer, RunDetail, RunPage, RunningRow, SecretPage,
+    ServiceRow, SettingsChange, SettingsRow, ShardPage, ShardRangeRow, ShardRow, SummaryPage, TokenPage,
+    TreePage, UnsealedPage, UpgradeAnswer, UserPage, UserRow, WaitAnswer,
 };
 
 /// An operation of the API that the client has a method for.
@@ -226,6 +226,8 @@ operations! {
     GET "/attention" list_attention() query AttentionListQuery -> AttentionPage;
     /// Counts fires by outcome, for each hour, day or job.
     GET "/summary" summarize_fires() query SummaryQuery -> SummaryPage;
+    /// Says of each fire that was due what became of it.
+    GET "/report" report_fires() query ReportQuery -> ReportPage;
     /// Lists events, the latest first.
     GET "/events" list_events() query EventListQuery -> EventPage;
     /// Lists changes and refusals, the latest first.

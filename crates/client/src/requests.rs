@@ -15,6 +15,6 @@ pub use jobs::{
 pub use principals::{
     NamespaceBody, NewTokenBody, PasswordBody, RotateTokenBody, SecretBody, SecretListQuery, UserBody,
 };
-pub use records::{AttentionListQuery, AuditListQuery, EventListQuery, LiveQuery, SummaryQuery};
+pub use records::{AttentionListQuery, AuditListQuery, EventListQuery, LiveQuery, ReportQuery, SummaryQuery};
 pub use runs::{LogQuery, LogSearchQuery, RunListQuery, RunningQuery, WaitQuery};
 pub use schedules::{CalendarListQuery, ForecastQuery, PlanBody, PreviewQuery};

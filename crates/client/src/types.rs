@@ -18,6 +18,7 @@ mod namespaces;
 mod node;
 mod plan;
 mod principals;
+mod report;
 mod secrets;
 mod shards;
 mod summary;
@@ -62,6 +63,7 @@ pub use plan::{
     FieldEdit, PlanAnswer, PlanEffect, PlanRefusal, PlanRow, PlanTotals, PlannedCalendar, PlannedFire,
 };
 pub use principals::{CallerRow, TokenRow, UserRow};
+pub use report::{FireState, ReportCounts, ReportJob, ReportPage, ReportRow};
 pub use secrets::{SecretPage, SecretRow};
 pub use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,

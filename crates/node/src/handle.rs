@@ -19,8 +19,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::audit::{AuditAction, AuditFilter, AuditOutcome, AuditRecord, Requester, UPGRADE_BEGINS};
 use crate::clock;
 use crate::history::{
-    EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord, SummaryFilter,
-    SummaryPart,
+    EventFilter, EventRecord, HistoryError, HistoryReader, JobRecords, LoadPoint, RunFilter, RunRecord,
+    SummaryFilter, SummaryPart,
 };
 use crate::job_version::{JobVersion, JobVersionFilter};
 use crate::lock::LockGuard;
@@ -271,6 +271,15 @@ impl Handle {
     /// The history cannot be read.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, HistoryError> {
         self.shared.history.runs(filter).await
+    }
+
+    /// Reads the attempts of a job that were due from `since` on, and since when all of its attempts are kept. What this node
+    /// has put into its history before is in the answer, unless the history accepts no entries.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn job_records(&self, job: &JobName, since: Wall) -> Result<JobRecords, HistoryError> {
+        self.shared.history.job_records(job.clone(), (since, clock::now().wall)).await
     }
 
     /// Reads all attempts of one run, the first one first; empty when the history has none.

@@ -20,6 +20,7 @@ mod draft;
 mod entry;
 mod event;
 mod history_query;
+mod job_records;
 mod job_versions;
 mod location;
 mod namespace;
@@ -55,6 +56,7 @@ pub(crate) use audit::{AuditDisposition, AuditEntry};
 pub(crate) use draft::shards_of;
 pub(crate) use entry::{HistoryWrite, VerdictFires};
 pub(crate) use event::HistoryEvent;
+pub use job_records::JobRecords;
 pub(crate) use job_versions::JobVersionEntry;
 pub(crate) use location::HistoryLocation;
 pub(crate) use notice::{Notice, NoticePolicy};
@@ -63,7 +65,7 @@ pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
 pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 pub(crate) use summary::LATE;
-pub use summary::{FireCounts, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow};
+pub use summary::{FireClass, FireCounts, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow};
 use writer::{HistoryListeners, HistoryWriter};
 
 /// The handle of the node's one history writer.
@@ -121,7 +123,7 @@ impl History {
         let (ended, done) = oneshot::channel();
         let (trouble, troubled) = watch::channel(None);
         let progress = WriteProgress { put: Arc::default(), written };
-        let reader = HistoryReader::start(place.clone(), troubled, progress.clone())?;
+        let reader = HistoryReader::start(place.clone(), troubled, progress.clone(), keep)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let (name, sweeper) = (name.to_owned(), retention::RetentionSweeper::new(keep));

@@ -75,8 +75,9 @@ pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext}
 pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
 pub use health::NodeHealth;
 pub use history::{
-    AttemptState, EventFilter, EventRecord, FailingShard, FireCounts, HistoryError, LoadPoint, MissedFires,
-    RunFilter, RunRecord, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow,
+    AttemptState, EventFilter, EventRecord, FailingShard, FireClass, FireCounts, HistoryError, JobRecords,
+    LoadPoint, MissedFires, RunFilter, RunRecord, SummaryBy, SummaryFilter, SummaryOrder, SummaryPart,
+    SummaryRow,
 };
 pub use job_version::{JobChange, JobVersion, JobVersionFilter};
 pub use lock::LockGuard;

@@ -64,6 +64,7 @@ mod query_keys;
 pub(crate) mod reads;
 mod reference;
 mod relay;
+mod report;
 mod route_docs;
 mod row_limit;
 mod run_list;
@@ -106,6 +107,7 @@ pub(crate) use fanout::fetch_rows;
 pub(crate) use job_runs::outcomes;
 pub(crate) use login::link_path;
 pub(crate) use plan::PlanLimiter;
+pub(crate) use report::own_records;
 pub(crate) use search::SearchLimiter;
 pub(crate) use summary::own_part;
 

@@ -38,6 +38,7 @@ mod nodes;
 mod parameter_arg;
 mod plan;
 mod prompt;
+mod report;
 mod response;
 mod run_retry;
 mod run_show;
@@ -134,6 +135,8 @@ enum CliCommand {
     /// Explain why a job or a run is on its node
     #[command(subcommand)]
     Explain(explain::ExplainCommand),
+    /// Report on each fire that was due in a day or another span: did everything run? Fails if a fire is unaccounted for
+    Report(report::ReportArgs),
     /// Show the events of nodes
     #[command(subcommand)]
     Event(events::EventCommand),
@@ -223,6 +226,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
         CliCommand::Run(verb) => runs::run(verb),
         CliCommand::Node(verb) => nodes::run(verb),
         CliCommand::Explain(verb) => explain::run(verb),
+        CliCommand::Report(args) => report::run(&args),
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),

@@ -11,6 +11,7 @@ mod fixtures;
 mod gate;
 mod http_peers;
 mod messages;
+mod records;
 mod routes;
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) use http_peers::HttpPeers;
 pub(crate) use messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery, PeerSummaryQuery,
 };
+pub(crate) use records::{FireRecord, RecordsPart, RecordsQuery, RecordsReply};
 pub(crate) use routes::router;
 
 /// The header of a request with the member that is called, and of a response with the member that answers.

@@ -33,6 +33,33 @@ pub struct SummaryQuery {
     pub after: Option<JobName>,
 }
 
+/// Which fires are accounted for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportQuery {
+    /// Only fires that were due at this moment or later: RFC 3339, or a span before now, as `7h`; by default a day before
+    /// `until`.
+    pub since: Option<String>,
+    /// Only fires that were due before this moment, written likewise; now by default. At most seven days after `since`.
+    pub until: Option<String>,
+    /// Only of this job.
+    #[schemars(with = "Option<String>")]
+    pub job: Option<JobName>,
+    /// Only of jobs of this namespace.
+    #[schemars(with = "Option<String>")]
+    pub namespace: Option<Namespace>,
+    /// Only of jobs whose labels meet all these conditions at present, as `team=billing|sales,!legacy`.
+    pub label: Option<String>,
+    /// Rows for the fires that ran, too.
+    #[serde(default)]
+    pub all: bool,
+    /// The most jobs; the answer says where the next page begins.
+    pub limit: Option<usize>,
+    /// Only jobs that follow this name: `after` of the page before.
+    #[schemars(with = "Option<String>")]
+    pub after: Option<JobName>,
+}
+
 /// Which rows need a person.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_core::ids::{Fire, Namespace, RunId};
+use evenkeel_core::ids::{Fire, JobName, Namespace, RunId};
 use evenkeel_core::time::Wall;
 use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::attention::{FailingQuery, FailingShard, MissedFires, MissedQuery};
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::history_query::{HistoryQuery, LIMIT_MAX};
+use super::job_records::{JobRecords, JobRecordsQuery};
 use super::location::HistoryLocation;
 use super::namespace::JobsOfNamespace;
 use super::parameters;
@@ -23,6 +24,7 @@ use super::rows::{COLUMNS, any_of, number, record};
 use super::summary::{SummaryFilter, SummaryPart};
 use crate::audit::{AuditFilter, AuditRecord};
 use crate::job_version::{JobVersion, JobVersionFilter};
+use crate::retention::Retention;
 
 /// How long a query waits for outcomes that the writer has not written yet.
 const OUTCOMES: Duration = Duration::from_secs(2);
@@ -41,6 +43,7 @@ pub(crate) struct HistoryReader {
     /// Why the database accepts no entries; `None` while it does.
     trouble: watch::Receiver<Option<String>>,
     progress: WriteProgress,
+    keep: Retention,
 }
 
 impl HistoryReader {
@@ -49,6 +52,7 @@ impl HistoryReader {
         place: HistoryLocation,
         trouble: watch::Receiver<Option<String>>,
         progress: WriteProgress,
+        keep: Retention,
     ) -> Result<Self, String> {
         let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn ErasedQuery>>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -66,7 +70,7 @@ impl HistoryReader {
             });
         };
         thread::Builder::new().name("evenkeel-reader".into()).spawn(read).map_err(|e| e.to_string())?;
-        Ok(Self { queries: door, trouble, progress })
+        Ok(Self { queries: door, trouble, progress, keep })
     }
 
     /// How many entries are not written yet.
@@ -112,6 +116,20 @@ impl HistoryReader {
             self.progress.settle(OUTCOMES).await;
         }
         self.ask(filter).await
+    }
+
+    /// Reads the attempts of a job that were due from `since` on, and since when all of its attempts are kept. Waits for
+    /// outcomes known before the query, unless nothing can be written.
+    pub(crate) async fn job_records(
+        &self,
+        job: JobName,
+        (since, now): (Wall, Wall),
+    ) -> Result<JobRecords, HistoryError> {
+        if self.trouble().is_none() {
+            self.progress.settle(OUTCOMES).await;
+        }
+        let records = self.ask(JobRecordsQuery { job, since, now, keep: self.keep }).await?.pop();
+        records.ok_or_else(|| HistoryError("it gave no answer".into()))
     }
 
     pub(crate) async fn loads(

@@ -18,6 +18,7 @@ pub(super) mod tally;
 
 pub(super) use counts::COUNT_COLUMNS;
 pub use counts::FireCounts;
+pub use mark::FireClass;
 pub use query::{SummaryBy, SummaryFilter, SummaryOrder, SummaryPart, SummaryRow};
 
 use evenkeel_core::time::{Millis, Wall};

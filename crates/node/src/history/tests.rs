@@ -58,7 +58,7 @@ fn lost(run: &str) -> HistoryWrite {
 
 fn reader_of(place: HistoryLocation) -> HistoryReader {
     let progress = WriteProgress { put: Arc::default(), written: watch::channel(0).1 };
-    HistoryReader::start(place, watch::channel(None).1, progress).unwrap()
+    HistoryReader::start(place, watch::channel(None).1, progress, job_records::KEEP).unwrap()
 }
 
 /// An empty history and its writer's connection, driven without the thread.
@@ -433,6 +433,7 @@ mod attempts;
 mod attention;
 mod audit;
 mod away;
+mod job_records;
 mod job_versions;
 mod listing;
 mod locked;

@@ -6,8 +6,8 @@ use axum::routing::{MethodRouter, get, post};
 use evenkeel_client::requests::{
     AttentionListQuery, AuditListQuery, CalendarListQuery, ClusterViewQuery, EventListQuery, ForecastQuery,
     JobListQuery, JobVersionListQuery, JobVersionQuery, LiveQuery, LogQuery, LogSearchQuery, NextFiresQuery,
-    NodeLoadQuery, PlanBody, PreviewQuery, RunListQuery, RunningQuery, SecretListQuery, ShardListQuery,
-    SummaryQuery, WaitQuery, WhatIfQuery,
+    NodeLoadQuery, PlanBody, PreviewQuery, ReportQuery, RunListQuery, RunningQuery, SecretListQuery,
+    ShardListQuery, SummaryQuery, WaitQuery, WhatIfQuery,
 };
 use evenkeel_core::principal::Role;
 
@@ -15,15 +15,15 @@ use super::demand::{Demand, Scope};
 use super::route_docs::{RouteDocs, does};
 use super::{
     App, attention, audit, calendars, cluster, cluster_health, events, explain, forecast, http_metrics, jobs,
-    live, namespaces, nodes, plan, preview, run_list, runs, search, secrets, settings, shards, summary,
-    tokens, unsealed, users, versions,
+    live, namespaces, nodes, plan, preview, report, run_list, runs, search, secrets, settings, shards,
+    summary, tokens, unsealed, users, versions,
 };
 use evenkeel_client::types::{
     AttentionPage, AuditPage, BalanceReport, CalendarDetail, CalendarPage, CallerRow, ClusterHealth,
     EventPage, ExplanationRow, ForecastAnswer, JobDetail, JobPage, JobVersionDetail, JobVersionPage,
-    LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, PlanAnswer, RunDetail, RunPage, RunningRow,
-    SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, SummaryPage, TokenPage,
-    TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
+    LoadPage, NamespacePage, NamespaceRow, NextFires, NodePage, PlanAnswer, ReportPage, RunDetail, RunPage,
+    RunningRow, SecretPage, ServiceRow, SettingsRow, ShardPage, ShardRangeRow, ShardRow, SummaryPage,
+    TokenPage, TreePage, UnsealedPage, UserPage, UserRow, WaitAnswer,
 };
 
 /// A question that the API answers.
@@ -222,6 +222,14 @@ pub(crate) const READS: &[ApiRead] = &[
         does("Counts fires by outcome, for each hour, day or job")
             .query::<SummaryQuery>()
             .answers::<SummaryPage>(),
+    ),
+    read(
+        "/api/v1/report",
+        Scope::List,
+        || get(report::show),
+        does("Says of each fire that was due in a span of time what became of it")
+            .query::<ReportQuery>()
+            .answers::<ReportPage>(),
     ),
     read("/api/v1/nodes", Scope::Cluster, || get(nodes::list), does("Lists the nodes").answers::<NodePage>()),
     read(

@@ -2,10 +2,12 @@
 
 mod parts;
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use evenkeel::{SummaryBy, SummaryFilter, SummaryOrder, SummaryRow};
+use evenkeel::{FireCounts, SummaryBy, SummaryFilter, SummaryOrder, SummaryRow};
 use evenkeel_client::requests::SummaryQuery;
 use evenkeel_core::ids::JobName;
 use evenkeel_core::time::{Millis, Wall};
@@ -51,6 +53,34 @@ pub(super) async fn show(
         after: found.after.map(String::from),
         missing: found.missing.iter().map(ToString::to_string).collect(),
     }))
+}
+
+/// The counts of a job in each hour of a span, from all histories. Hours are counted from 1970 in UTC.
+///
+/// # Errors
+/// This node's history cannot be read.
+pub(super) async fn hours_of_job(
+    app: &App,
+    job: &JobName,
+    (since, until): (Wall, Wall),
+) -> Result<BTreeMap<i64, FireCounts>, ApiError> {
+    let filter = SummaryFilter {
+        by: SummaryBy::Hour,
+        since: hour_of(since),
+        until: hour_of(until) + 1,
+        namespace: None,
+        jobs: Some(vec![job.clone()]),
+        order: SummaryOrder::Name,
+        after: None,
+        limit: 1,
+    };
+    let found = parts::all(app, PeerSummaryQuery { filter, label: None }).await?;
+    Ok(found.rows.into_iter().filter_map(|row| Some((row.hour?, row.counts))).collect())
+}
+
+/// The hour of a moment, counted from 1970 in UTC.
+pub(super) fn hour_of(at: Wall) -> i64 {
+    at.0.div_euclid(HOUR)
 }
 
 /// What to ask each history.

@@ -10,7 +10,7 @@ use crate::local_time::{self, TimeFormat};
 use crate::output;
 
 /// The verbs that show a table.
-const TABLES: [&str; 22] = [
+const TABLES: [&str; 23] = [
     "job list",
     "job history",
     "calendar list",
@@ -26,6 +26,7 @@ const TABLES: [&str; 22] = [
     "node balance",
     "explain job",
     "explain run",
+    "report",
     "event list",
     "audit",
     "cluster doctor",

@@ -22,6 +22,7 @@ use super::facts::{
     OutcomeQuery, SuccessFact, SuccessFacts, SuccessQuery,
 };
 use super::messages::{OfferReply, RunOffers};
+use super::records::{FireRecord, RecordsPart, RecordsQuery, RecordsReply};
 use super::{LogPieceQuery, LogTailQuery, LogTailReply, PeerHistoryPage, PeerRunQuery, PeerSummaryQuery};
 
 const LINES: &str = include_str!("1.txt");
@@ -239,6 +240,28 @@ fn attention() -> Vec<MessageFixture> {
         line("found outcomes", &OutcomeFacts { rows: vec![outcome] }),
         line("health", &health()),
     ]
+    .into_iter()
+    .chain(records())
+    .collect()
+}
+
+/// The messages about scheduled fires.
+fn records() -> Vec<MessageFixture> {
+    let job = || "j".parse().expect("a name");
+    let failed = FireRecord::of(&attempt()).expect("a scheduled fire");
+    let skipped = FireRecord {
+        shard: Shard(0),
+        state: AttemptState::Skipped,
+        from: Some(Wall(AT.0 - 60_000)),
+        ended: None,
+        ..failed.clone()
+    };
+    let part = RecordsPart { job: job(), kept_from: AT, rows: vec![failed, skipped] };
+    let trouble = Some("the disk is full".to_owned());
+    vec![
+        line("records", &RecordsQuery { jobs: vec![job()], since: AT, until: AT }),
+        line("found records", &RecordsReply { jobs: vec![part], trouble }),
+    ]
 }
 
 fn health() -> NodeHealth {
@@ -317,6 +340,7 @@ fn an_answer_of_a_later_version_may_say_more() {
         "found successes",
         "found outcomes",
         "health",
+        "found records",
     ] {
         let line =
             answers().into_iter().chain(attention()).find(|line| line.name == name).expect("an answer");

@@ -23,8 +23,9 @@ use super::messages::{
     HistoryHealth, LogPieceQuery, LogTailQuery, LogTailReply, OfferReply, PeerHistoryPage, PeerRunQuery,
     PeerSummaryQuery, RunOffers,
 };
+use super::records::{RecordsQuery, RecordsReply};
 use crate::api::{
-    ApiError, App, attention_facts, done, fetch_rows, log_tail, outcomes, output, own_part, read_body,
+    ApiError, App, attention_facts, done, fetch_rows, log_tail, outcomes, output, own_part, own_records, read_body,
 };
 use crate::queries;
 use crate::text_input::ReadTarget;
@@ -50,6 +51,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/successes", post(successes))
         .route("/peer/v1/outcomes", post(last_outcomes))
         .route("/peer/v1/summary", post(summary))
+        .route("/peer/v1/records", post(records))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .route("/peer/v1/runs/{run}/logs/tail", get(tail))
@@ -98,6 +100,12 @@ async fn events(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryP
 async fn summary(State(app): State<App>, body: Bytes) -> Result<Json<SummaryPart>, ApiError> {
     let asked: PeerSummaryQuery = read_body(&body, ReadTarget::Body)?;
     Ok(Json(own_part(&app, &asked).await?))
+}
+
+/// Reads what this node's own history has of the scheduled fires of jobs.
+async fn records(State(app): State<App>, body: Bytes) -> Result<Json<RecordsReply>, ApiError> {
+    let query: RecordsQuery = read_body(&body, ReadTarget::Body)?;
+    Ok(Json(own_records(&app, &query).await?))
 }
 
 async fn history(State(app): State<App>) -> Json<HistoryHealth> {

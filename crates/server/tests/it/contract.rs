@@ -208,6 +208,8 @@ fn what_a_node_answers_is_described() {
         ("/summary", "/summary"),
         ("/summary?by=job&since=2d&limit=5&label=a%3Db", "/summary"),
         ("/summary?by=day&job=j&since=7d&until=1d", "/summary"),
+        ("/report", "/report"),
+        ("/report?since=2d&until=1d&label=a%3Db&limit=5&all=true", "/report"),
         ("/nodes", "/nodes"),
         ("/service", "/service"),
         ("/nodes/balance", "/nodes/balance"),

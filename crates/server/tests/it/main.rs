@@ -66,6 +66,7 @@ mod process;
 mod provider;
 mod proxy_login;
 mod redis;
+mod report;
 mod retries;
 mod rewinds;
 mod roles;

@@ -97,6 +97,7 @@ fn filled(path: &str, team: &str) -> (String, String) {
         "runs",
         "runs/running",
         "summary",
+        "report",
         "events",
         "audit",
         "preview",
@@ -227,6 +228,7 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
         "runs",
         "summary",
         "summary?by=job",
+        "report?all=true",
         "events",
         "audit",
         "calendars",
@@ -245,6 +247,7 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
         "runs?job=red/j",
         "audit?job=red/none",
         "summary?job=red/j",
+        "report?job=red/j",
     ] {
         let (status, answer) = get(&format!("/api/v1/{hidden}"));
         assert!(status == 404 && is_hidden(&answer), "{hidden}: {answer}");

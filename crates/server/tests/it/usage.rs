@@ -61,6 +61,7 @@ const VERBS: &[&str] = &[
     "node activate a",
     "explain job a",
     "explain run a:1:0",
+    "report",
     "event list",
     "audit",
     "cluster view --as siatask",
@@ -98,7 +99,7 @@ const VERBS: &[&str] = &[
 ];
 
 /// The verbs that are one word.
-const NOUNS_ALONE: [&str; 5] = ["apply", "export", "audit", "whoami", "console"];
+const NOUNS_ALONE: [&str; 6] = ["apply", "export", "audit", "report", "whoami", "console"];
 
 const CRON_JOB: &str = r#"
 apiVersion: batch/v1

@@ -8,7 +8,7 @@ use crate::history::record::{AttemptState, RunRecord};
 
 /// The outcome of a scheduled fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::history) enum FireClass {
+pub enum FireClass {
     /// It succeeded.
     Ran,
     /// Its last attempt failed, took too long or is lost.
@@ -61,12 +61,18 @@ impl FireClass {
         }
     }
 
-    /// The class of a run whose last row, written by an earlier version, is this one.
+    /// The class of a run whose last row is this one.
     pub(super) fn of_row(record: &RunRecord) -> Option<Self> {
-        match record.state {
+        Self::of_attempt(record.state, record.attempt, &record.reason)
+    }
+
+    /// The class of a run whose last attempt has this state, number and reason: `None` while that is no outcome.
+    #[must_use]
+    pub fn of_attempt(state: AttemptState, attempt: u32, reason: &str) -> Option<Self> {
+        match state {
             AttemptState::Fenced => Some(Self::Failed),
-            AttemptState::Lost => Some(Self::Failed).filter(|_| !lifecycle::is_repeated(&record.reason)),
-            AttemptState::Skipped => Some(Self::of_skip(record.attempt, &record.reason)),
+            AttemptState::Lost => Some(Self::Failed).filter(|_| !lifecycle::is_repeated(reason)),
+            AttemptState::Skipped => Some(Self::of_skip(attempt, reason)),
             state => Self::of_end(state),
         }
     }
