@@ -8,6 +8,7 @@ mod backup;
 mod bench;
 mod calendars;
 mod cluster;
+mod cluster_status;
 mod completion;
 mod config;
 mod console;

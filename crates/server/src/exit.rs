@@ -32,8 +32,8 @@ impl ExitKind {
             Self::Failed,
             "failed",
             "the action failed: a file could not be written, `cluster doctor` found a fault, the run of `run wait` did not \
-             succeed, or `report` found a fire that is not accounted for. `job run --follow` ends with the exit code of the \
-             run's command instead, whatever that is",
+             succeed, `report` found a fire that is not accounted for, or `cluster status` that the cluster is not well. \
+             `job run --follow` ends with the exit code of the run's command instead, whatever that is",
         ),
         (
             Self::Usage,

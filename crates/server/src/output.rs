@@ -21,7 +21,7 @@ pub(crate) use format::{OutputFormat, choose, chosen};
 pub(crate) use progress::{Progress, shown_while};
 pub(crate) use sink::{CapturedOutput, bytes, capture, line, plain};
 use tables::TableStyle;
-pub(crate) use tables::{TableRow, choose_columns, table};
+pub(crate) use tables::{TableRow, choose_columns, has_colour, table};
 pub(crate) use values::{changed, value};
 
 /// Prints a message beside the answer.

@@ -8,7 +8,7 @@ use evenkeel_core::time::TimeSpan;
 
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
-use super::{backup, doctor, join, values};
+use super::{backup, cluster_status, doctor, join, values};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::compat::{self, CompatEntry, CompatFormat};
 use crate::exit::{CliError, ExitKind};
@@ -18,6 +18,13 @@ use evenkeel_client::types::SettingsChange;
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
+    /// Show the cluster on one page: health, nodes, lateness, the last day, the next hour and what needs a person
+    ///
+    /// Fails with 1 if the cluster is degraded or fails.
+    Status {
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
     /// Show the cluster, or each sharded job, in the data format of another scheduler
     View {
         /// The format: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
@@ -97,6 +104,7 @@ pub(crate) enum ClusterCommand {
 /// The request failed.
 pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
     match verb {
+        ClusterCommand::Status { reach } => cluster_status::run(&reach),
         ClusterCommand::View { form, job, within, reach } => {
             let job = job.map(|job| within.job(&job));
             shown(form, job.as_deref(), &reach)

@@ -36,7 +36,7 @@ const TABLES: [&str; 23] = [
     "token list",
 ];
 /// The verbs that show something else that changes.
-const TEXTS: [&str; 3] = ["job show", "job next", "calendar show"];
+const TEXTS: [&str; 4] = ["job show", "job next", "calendar show", "cluster status"];
 /// The limits of the time between two looks.
 const WATCH_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(1), Millis::secs(24 * 3_600));
 

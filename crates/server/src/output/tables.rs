@@ -59,7 +59,7 @@ impl TableStyle<'static> {
 }
 
 /// Whether states are coloured: on a terminal that has colours, unless `NO_COLOR` is set.
-fn has_colour() -> bool {
+pub(crate) fn has_colour() -> bool {
     let is_set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     std::io::stdout().is_terminal()
         && is_set("NO_COLOR").is_none()

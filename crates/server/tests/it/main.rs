@@ -83,6 +83,7 @@ mod shared_history;
 mod shown;
 mod socket;
 mod spread;
+mod status;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
 mod storage;

@@ -64,6 +64,7 @@ const VERBS: &[&str] = &[
     "report",
     "event list",
     "audit",
+    "cluster status",
     "cluster view --as siatask",
     "cluster finalize-upgrade",
     "cluster join-token",
