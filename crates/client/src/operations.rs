@@ -43,6 +43,10 @@ pub struct Operation {
     pub path: &'static str,
     /// The name of the client's method.
     pub name: &'static str,
+    /// What it does, in a sentence or two.
+    pub about: &'static str,
+    /// Whether its body is a declaration as in a file, of which this table has no schema.
+    pub declares: bool,
     /// The schema of its query, if it takes one.
     pub query: Option<SchemaOf>,
     /// The schema of its body, if it takes one.
@@ -88,6 +92,16 @@ macro_rules! sent_schema {
     };
 }
 
+/// Whether a declaration stands there.
+macro_rules! declared_body {
+    () => {
+        false
+    };
+    ($type:ty) => {
+        true
+    };
+}
+
 /// The query that stands there, or else none.
 macro_rules! asked {
     () => {
@@ -112,13 +126,13 @@ macro_rules! sent {
 /// made of the table of its keys.
 macro_rules! operations {
     ($(
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $method:ident $path:literal $name:ident($($value:ident),*)
             $(query $query:ident)? $(body $body:ident)? $(declares $declared:ident)? -> $answer:ty;
     )*) => {
         impl ApiClient {
             $(
-                $(#[$doc])*
+                $(#[doc = $doc])*
                 ///
                 /// # Errors
                 /// No node answers, or the request is refused.
@@ -142,6 +156,8 @@ macro_rules! operations {
                 method: stringify!($method),
                 path: $path,
                 name: stringify!($name),
+                about: concat!($($doc),*),
+                declares: declared_body!($($declared)?),
                 query: asked_schema!($($query)?),
                 body: sent_schema!($($body)?),
                 answer: schema_of::<$answer>,
@@ -304,6 +320,24 @@ operations! {
 
 /// The operations that do not fit in the table.
 impl ApiClient {
+    /// Sends the request of an operation that is known only now. `places` are the values of the placeholders of its path, in
+    /// their order; the fields of `query` are texts, numbers or truth values; `body` is null for none.
+    ///
+    /// # Errors
+    /// No node answers, or the request is refused.
+    pub fn call(
+        &self,
+        operation: &Operation,
+        places: &[String],
+        query: &Value,
+        body: &Value,
+    ) -> Result<Value, ClientError> {
+        let path = path_of(operation.path, places) + &query_of(query);
+        let method = operation.method.parse::<Method>();
+        let method = method.map_err(|e| ClientError::new(ClientErrorKind::Invalid, e.to_string()))?;
+        self.request(&method, &path, body)
+    }
+
     /// Lists the shards of a job, with those whose other fields are equal in one row.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ mod job_switch;
 mod jobs;
 mod join;
 mod many_jobs;
+mod mcp;
 mod namespace_args;
 mod namespaces;
 mod next;
@@ -165,6 +166,8 @@ enum CliCommand {
     Config(config::ConfigCommand),
     /// Print a link that opens the console in a browser, logged in
     Console(console::ConsoleArgs),
+    /// Offer the cluster to language models: tools of the Model Context Protocol, over standard input and output
+    Mcp(mcp::McpArgs),
     /// Import jobs from other schedulers
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -228,6 +231,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
         CliCommand::Node(verb) => nodes::run(verb),
         CliCommand::Explain(verb) => explain::run(verb),
         CliCommand::Report(args) => report::run(&args),
+        CliCommand::Mcp(args) => mcp::run(&args),
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),

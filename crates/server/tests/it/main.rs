@@ -47,6 +47,7 @@ mod live;
 mod logins;
 mod logs;
 mod many_jobs;
+mod mcp;
 mod metrics;
 mod names;
 mod namespaces;
