@@ -50,6 +50,7 @@ mod serve;
 mod shards;
 mod switch_text;
 mod tokens;
+mod top;
 mod unknown_verb;
 mod unsealed;
 mod users;
@@ -139,6 +140,8 @@ enum CliCommand {
     Explain(explain::ExplainCommand),
     /// Report on each fire that was due in a day or another span: did everything run? Fails if a fire is unaccounted for
     Report(report::ReportArgs),
+    /// Show nodes, running runs, next fires and what needs a person, redrawn until q; in a pipe once
+    Top(top::TopArgs),
     /// Show the events of nodes
     #[command(subcommand)]
     Event(events::EventCommand),
@@ -231,6 +234,7 @@ fn run_verb(verb: CliCommand) -> Result<(), CliError> {
         CliCommand::Node(verb) => nodes::run(verb),
         CliCommand::Explain(verb) => explain::run(verb),
         CliCommand::Report(args) => report::run(&args),
+        CliCommand::Top(args) => top::run(&args),
         CliCommand::Mcp(args) => mcp::run(&args),
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),

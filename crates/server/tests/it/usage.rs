@@ -62,6 +62,7 @@ const VERBS: &[&str] = &[
     "explain job a",
     "explain run a:1:0",
     "report",
+    "top",
     "event list",
     "audit",
     "cluster status",
@@ -100,7 +101,7 @@ const VERBS: &[&str] = &[
 ];
 
 /// The verbs that are one word.
-const NOUNS_ALONE: [&str; 6] = ["apply", "export", "audit", "report", "whoami", "console"];
+const NOUNS_ALONE: [&str; 7] = ["apply", "export", "audit", "report", "top", "whoami", "console"];
 
 const CRON_JOB: &str = r#"
 apiVersion: batch/v1
