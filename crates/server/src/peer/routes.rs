@@ -25,7 +25,8 @@ use super::messages::{
 };
 use super::records::{RecordsQuery, RecordsReply};
 use crate::api::{
-    ApiError, App, attention_facts, done, fetch_rows, log_tail, outcomes, output, own_part, own_records, read_body,
+    ApiError, App, attention_facts, done, fetch_rows, log_tail, outcomes, output, own_part, own_records,
+    read_body,
 };
 use crate::queries;
 use crate::text_input::ReadTarget;
