@@ -178,7 +178,7 @@ fn a_change_is_described_first_and_made_when_that_is_confirmed() {
     assert_eq!(delete["annotations"]["destructiveHint"], true, "{delete}");
     assert!(!tools.iter().any(|tool| tool["name"] == "put_secret"), "no secret stands in a conversation");
 
-    let paused = || node.json(&["job", "show", "hello"])["paused"] == true;
+    let paused = || node.json(&["job", "show", "hello", "--details"])["paused"] == true;
     let pause = json!({ "name": "hello", "verb": "pause" });
     let confirmed = |arguments: &Value| {
         let mut arguments = arguments.clone();
