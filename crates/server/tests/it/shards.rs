@@ -160,7 +160,11 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     });
     insta::assert_snapshot!("shard list", masked(&second.ok(&["shard", "list", "meters"])));
     insta::assert_snapshot!("job show of a sharded job", second.ok(&["job", "show", "meters"]));
-    insta::assert_snapshot!("job list with a sharded job", second.ok(&["job", "list"]));
+    let list = until("its outcome is in the history", || {
+        let list = second.ok(&["job", "list"]);
+        list.contains("succeeded").then_some(list)
+    });
+    insta::assert_snapshot!("job list with a sharded job", list);
     let back = first.fed(&["job", "apply", "-f", "-"], &second.ok(&["job", "show", "meters"]));
     assert_eq!(text(&back.stdout), "unchanged  meters\n1 unchanged\n", "what is shown can be applied");
     let found = first.json(&["job", "show", "meters", "--details"]);
