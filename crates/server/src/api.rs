@@ -105,6 +105,7 @@ use error::wrong_method;
 pub(crate) use error::{ApiError, PROBLEM, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use job_runs::outcomes;
+pub(crate) use known_caller::KnownCaller;
 pub(crate) use login::link_path;
 pub(crate) use plan::PlanLimiter;
 pub(crate) use report::own_records;
@@ -116,7 +117,8 @@ pub(crate) fn router(app: App) -> Router {
     let open = Router::new()
         .route("/", get(console::page))
         .route("/console.css", get(console::style))
-        .route("/console.js", get(console::script))
+        .route("/plain", get(console::plain_page))
+        .route("/assets/{name}", get(console::asset))
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
         .route("/login", get(login::open).post(login::log_in))

@@ -1,6 +1,8 @@
-//! The console at `/`: complete HTML from the node, kept up to date by one small script.
+//! The console: its program at `/`, which is built from the sources in `console/`, and a small page without script at `/plain`.
 
+mod assets;
 mod audit;
+mod built;
 mod calendars;
 mod events;
 mod login;
@@ -18,8 +20,9 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
-use crate::api::{App, ConsoleSnapshot, Credential, RemoteHistories, authenticate, caller};
+use crate::api::{App, ConsoleSnapshot, Credential, KnownCaller, RemoteHistories, authenticate, caller};
 use crate::queries::{self, JobSearch};
+pub(crate) use assets::asset;
 use evenkeel_client::types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 pub(crate) use login::{LoginPage, confirm_page, logged_in_page, provider_failed_page};
 use parts::{chip, time};
@@ -29,18 +32,12 @@ pub(crate) async fn style() -> Response {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("console/console.css")).into_response()
 }
 
-/// `/console.js`.
-pub(crate) async fn script() -> Response {
-    let kind = [(header::CONTENT_TYPE, "text/javascript; charset=utf-8")];
-    (kind, include_str!("console/console.js")).into_response()
-}
-
 /// `/favicon.svg`.
 pub(crate) async fn icon() -> Response {
     ([(header::CONTENT_TYPE, "image/svg+xml")], include_str!("console/favicon.svg")).into_response()
 }
 
-/// The query of the page.
+/// The query of the page without script.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ConsoleQuery {
     /// The job whose shards are shown.
@@ -51,24 +48,23 @@ pub(crate) struct ConsoleQuery {
     find: String,
 }
 
-/// `/`, `/?job=NAME` and `/?find=TEXT`. For a caller without a session or the key it is the login form.
-pub(crate) async fn page(
+/// `/`: the console. For a caller without a session or the key it is the login form.
+pub(crate) async fn page(State(app): State<App>, request: Request) -> Html<String> {
+    match let_in(&app, request).await {
+        Ok(Viewer { part, .. }) => Html(program(part.as_ref()).into_string()),
+        Err(form) => form,
+    }
+}
+
+/// `/plain`, `/plain?job=NAME` and `/plain?find=TEXT`: the page without script.
+pub(crate) async fn plain_page(
     State(app): State<App>,
     asked: Result<Query<ConsoleQuery>, QueryRejection>,
     request: Request,
 ) -> Html<String> {
-    let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
-    drop(request);
-    let form = LoginPage { provider: app.provider_label(), ..LoginPage::default() };
-    if shown.is_none() {
-        return form.html();
-    }
-    let Ok(caller) = authenticate(&app, shown, from).await else { return form.html() };
-    let who = caller.proof.to_string();
-    let Some(part) = caller.visible_part() else {
-        let notice =
-            format!("You are logged in as {who}, and have no role yet: an administrator gives you one.");
-        return LoginPage { notice: &notice, has_session: true, ..form }.html();
+    let Viewer { caller, part } = match let_in(&app, request).await {
+        Ok(viewer) => viewer,
+        Err(form) => return form,
     };
     let namespace = part.as_ref();
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
@@ -85,22 +81,68 @@ pub(crate) async fn page(
         }
         _ => None,
     };
-    Html(whole(&picture, shards.as_ref(), find, (namespace, &who)).into_string())
+    Html(whole(&picture, shards.as_ref(), find, &caller.proof.to_string()).into_string())
+}
+
+/// A caller that may look at the console.
+struct Viewer {
+    caller: KnownCaller,
+    /// The only namespace that it sees, if it does not see all.
+    part: Option<Namespace>,
+}
+
+/// Lets a caller in that has a session or the key, and a role; for any other this is the login form.
+async fn let_in(app: &App, request: Request) -> Result<Viewer, Html<String>> {
+    let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
+    drop(request);
+    let form = LoginPage { provider: app.provider_label(), ..LoginPage::default() };
+    if shown.is_none() {
+        return Err(form.html());
+    }
+    let Ok(caller) = authenticate(app, shown, from).await else { return Err(form.html()) };
+    match caller.visible_part() {
+        Some(part) => Ok(Viewer { caller, part }),
+        None => {
+            let who = caller.proof.to_string();
+            let notice =
+                format!("You are logged in as {who}, and have no role yet: an administrator gives you one.");
+            Err(LoginPage { notice: &notice, has_session: true, ..form }.html())
+        }
+    }
+}
+
+/// The page that the program runs in.
+fn program(part: Option<&Namespace>) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Evenkeel" }
+                link rel="icon" href="favicon.svg" type="image/svg+xml";
+                link rel="stylesheet" href={ "assets/" (built::STYLE) };
+                script src={ "assets/" (built::SCRIPT) } type="module" {}
+            }
+            body {
+                div #app data-namespace=(part.map_or("", Namespace::as_str)) {}
+                noscript { p { "The console needs JavaScript. " a href="plain" { "This page" } " shows the cluster without." } }
+            }
+        }
+    }
 }
 
 fn whole(
     picture: &ConsoleSnapshot,
     shared: Option<&ShardPage<ShardRangeRow>>,
     find: &str,
-    (namespace, who): (Option<&Namespace>, &str),
+    who: &str,
 ) -> Markup {
-    let script = html! { script src="console.js" type="module" {} };
     let body = html! {
-        p #notice role="status" {}
         p #closed role="status" hidden[!picture.closed] {
             "This node was closed from outside and is no member: start it again."
         }
-        main data-namespace=(namespace.map_or("", Namespace::as_str)) {
+        main {
             (summary(picture))
             (shards::section(shared))
             (jobs(picture, find))
@@ -111,10 +153,10 @@ fn whole(
             (audit::section(&picture.audit))
         }
         footer {
-            "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } " · " span #who { "logged in as " (who) } (login::log_out())
+            "version " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " span #who { "logged in as " (who) } " · " a href="./" { "console" } (login::log_out())
         }
     };
-    frame("", &script, &body)
+    frame("", &html! {}, &body)
 }
 
 /// A page with its head; `up` leads to the console, and `head` is what this page adds.
@@ -135,7 +177,6 @@ fn frame(up: &str, head: &Markup, body: &Markup) -> Markup {
                 header {
                     (PreEscaped(include_str!("console/favicon.svg")))
                     h1 { "Evenkeel" }
-                    p #pulse.pulse role="status" data-state="still" { "as of the last load" }
                 }
                 (body)
             }
@@ -160,7 +201,7 @@ fn jobs(picture: &ConsoleSnapshot, find: &str) -> Markup {
         section #jobs {
             div.head {
                 h2 { "Jobs" }
-                form #finding role="search" action="./" {
+                form #finding role="search" action="plain" {
                     input #find name="find" type="search" value=(find) placeholder="Find by name" aria-label="Find jobs by name"
                         autocomplete="off" spellcheck="false";
                 }
@@ -172,7 +213,6 @@ fn jobs(picture: &ConsoleSnapshot, find: &str) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Jobs" { table hidden[none] {
                 thead { tr {
                     th { "Job" } th { "Schedule" } th { "Next fire" } th { "Node" }
-                    th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #job-rows { @for job in &picture.jobs { (job_row(job)) } }
             } }
@@ -185,7 +225,7 @@ fn job_row(job: &JobRow) -> Markup {
     html! {
         tr {
             td.name {
-                @if job.placement.is_sharded() { a href={ "./?job=" (job.name) "#job" } { (job.name) } }
+                @if job.placement.is_sharded() { a href={ "plain?job=" (job.name) "#job" } { (job.name) } }
                 @else { (job.name) }
             }
             td.words {
@@ -198,7 +238,6 @@ fn job_row(job: &JobRow) -> Markup {
                 @if job.placement.is_sharded() { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
                 @else if job.placement == Placement::Dispatched && job.owner.is_some() { " " small { "plans" } }
             }
-            td.actions {}
         }
     }
 }
@@ -232,7 +271,6 @@ fn runs(picture: &ConsoleSnapshot) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Latest runs" { table hidden[runs.is_empty()] {
                 thead { tr {
                     th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
-                    th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #run-rows { @for run in runs { (run_row(run, picture.sharded.contains(&run.job))) } }
             } }
@@ -250,7 +288,7 @@ fn run_row(run: &RunRow, sharded: bool) -> Markup {
     html! {
         tr {
             td.name {
-                @if sharded { a href={ "./?job=" (run.job) "#job" } { (run.job) } " " small { "shard " (run.shard) } }
+                @if sharded { a href={ "plain?job=" (run.job) "#job" } { (run.job) } " " small { "shard " (run.shard) } }
                 @else { (run.job) }
             }
             td.words { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }
@@ -258,7 +296,6 @@ fn run_row(run: &RunRow, sharded: bool) -> Markup {
             td.number { (took(run)) }
             td { (run.node) }
             td.number { (run.attempt) }
-            td.actions {}
         }
     }
 }
@@ -296,24 +333,5 @@ fn took(run: &RunRow) -> String {
     match (moment(&run.started), moment(&run.ended)) {
         (Some(started), Some(ended)) => format!("{} ms", ended.as_millisecond() - started.as_millisecond()),
         _ => "–".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_script_declares_no_name_twice() {
-        // A browser would run none of it.
-        let script = include_str!("console/console.js");
-        let declared = |line: &'static str| {
-            let rest = line.strip_prefix("const ").or_else(|| line.strip_prefix("let "))?;
-            rest.split([' ', ';']).next()
-        };
-        let names: Vec<&str> = script.lines().filter_map(declared).collect();
-        assert!(names.len() > 40, "{names:?}");
-        let mut seen = BTreeSet::new();
-        assert!(names.iter().all(|name| seen.insert(name)), "{names:?}");
     }
 }

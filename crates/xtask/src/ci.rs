@@ -3,7 +3,7 @@
 use crate::cargo_command::CargoCommand;
 use crate::parts::{GatePart, GateWork, PartTable};
 use crate::tools::{self, TestRunner};
-use crate::{changed, engines};
+use crate::{changed, console, engines};
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -59,6 +59,7 @@ fn source_parts() -> Vec<GatePart> {
             vec![CargoCommand::cargo(&["fmt", "--all", "--check"])],
         ),
         GatePart::own("tidy", "the rules of the source tree", tidy),
+        console_part(),
         GatePart::steps("clippy", "no warning anywhere", clippy()),
         GatePart::own(
             "core alone",
@@ -71,6 +72,16 @@ fn source_parts() -> Vec<GatePart> {
             vec![CargoCommand::cargo(&doc).with("RUSTDOCFLAGS", DOC_LINTS)],
         ),
     ]
+}
+
+/// The built files of the console are committed; where its tools are, they are built again and compared.
+fn console_part() -> GatePart {
+    let (name, about) = ("console", "the console's program is what its sources give");
+    if console::can_build() {
+        return GatePart::own(name, about, |_| console::check(&console::committed()));
+    }
+    let why = "Node.js and npm are not here; tidy has compared the digests".to_owned();
+    GatePart { name, about: about.to_owned(), work: GateWork::Skipped(why) }
 }
 
 /// Private items are documented too, so links to them lead somewhere.

@@ -4,12 +4,13 @@
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
 //! - [`cargo_command`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
-//! - [`tools`] gets what those need, [`changed`] says what a change touches, [`dist`] builds the binary that is given away.
+//! - [`tools`] gets what those need, [`changed`] says what a change touches, [`dist`] builds the binary that is given away, [`console`] the console that is in it.
 
 mod arguments;
 pub mod cargo_command;
 pub mod changed;
 pub mod ci;
+pub mod console;
 pub mod dist;
 pub mod engines;
 pub mod imports;
@@ -97,6 +98,18 @@ const COMMANDS: &[XtaskCommand] = &[
         args: "",
         about: "the small, fast, reproducible binary, with its bill of materials and checksums",
         run: dist::command,
+    },
+    XtaskCommand {
+        name: "console",
+        args: "[--check]",
+        about: "build the console from console/, with Node.js",
+        run: console::command,
+    },
+    XtaskCommand {
+        name: "browser",
+        args: "",
+        about: "try the console in Chromium, with Node.js",
+        run: console::browser,
     },
     XtaskCommand { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
     XtaskCommand { name: "help", args: "", about: "this page", run: help },

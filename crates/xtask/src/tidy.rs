@@ -3,6 +3,7 @@
 mod changelog;
 mod circles;
 mod clocks;
+mod console;
 mod dead;
 mod edges;
 mod figures;
@@ -116,6 +117,11 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "figures",
         forbids: "a transcript that shows other figures than its source",
         check: figures::check,
+    },
+    TidyCheck {
+        name: "console",
+        forbids: "built files of the console that are not of its sources",
+        check: console::check,
     },
     TidyCheck { name: "slow tests", forbids: "a long test that runs unasked", check: slow::check },
 ];

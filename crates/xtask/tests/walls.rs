@@ -12,11 +12,12 @@ use xtask::tidy::{self, CHECKS};
 use xtask::tree::{self, SourceTree};
 
 /// Rust files in which violations are planted, or of which the rules speak; beside those that list the modules of a crate.
-const COPIED: [&str; 4] = [
+const COPIED: [&str; 5] = [
     "crates/core/src/local",
     "crates/core/src/rule_context.rs",
     "crates/server/src/api.rs",
     "crates/server/src/api/shards.rs",
+    "crates/server/src/console/built/mod.rs",
 ];
 
 /// Parsing all Rust files takes seconds, and a wall is seen to bite in a few.
@@ -353,6 +354,17 @@ fn changelog_without_a_place_for_what_is_new() {
     house.reports_nothing("changelog", "Unreleased");
     house.write("CHANGELOG.md", "# Changes\n\n## 0.1.0\n");
     house.reports("changelog", "CHANGELOG.md: add a heading `## Unreleased`");
+}
+
+#[test]
+fn built_files_of_the_console_that_are_not_of_its_sources() {
+    check_catches(
+        "console",
+        "crates/server/src/console/built/mod.rs: these files are of other sources: run `cargo xtask console`",
+        |house| {
+            house.edit("console/src/i18n/en.ts", |text| text.replace("Overview", "Planted"));
+        },
+    );
 }
 
 #[test]

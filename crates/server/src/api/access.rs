@@ -56,7 +56,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);
     set(headers, header::X_FRAME_OPTIONS, "DENY");
-    set(headers, header::REFERRER_POLICY, "no-referrer");
+    // With `no-referrer` a browser says `Origin: null` of the own forms, too.
+    set(headers, header::REFERRER_POLICY, "same-origin");
     let readers = if elsewhere.is_some() { "cross-origin" } else { "same-origin" };
     set(headers, HeaderName::from_static("cross-origin-resource-policy"), readers);
     if let Some(origin) = elsewhere {
@@ -65,7 +66,14 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         set(headers, header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, evenkeel-client");
         set(headers, header::VARY, "origin");
     }
-    set(headers, header::CACHE_CONTROL, if page { "no-cache" } else { "no-store" });
+    // The name of such a file changes with its contents.
+    let lasts = path.starts_with("/assets/") && response.status().is_success();
+    let keep = match page {
+        true if lasts => "public, max-age=31536000, immutable",
+        true => "no-cache",
+        false => "no-store",
+    };
+    set(response.headers_mut(), header::CACHE_CONTROL, keep);
     response
 }
 

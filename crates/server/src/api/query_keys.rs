@@ -16,7 +16,7 @@ use super::hooks;
 use super::reads::READS;
 
 /// The keys of pages. Those of the API are in its description.
-const PAGES: &[(&str, &[&str])] = &[("/", &["job", "find"]), ("/login", &["code"])];
+const PAGES: &[(&str, &[&str])] = &[("/plain", &["job", "find"]), ("/login", &["code"])];
 
 type KeysByPath = BTreeMap<&'static str, Vec<(Method, Vec<String>)>>;
 

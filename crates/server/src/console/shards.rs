@@ -13,21 +13,21 @@ pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
             h2 {
                 span #job-name tabindex="-1" { (name) }
                 " " small #job-line { @if let Some(page) = page { (page.sharing.line(page.total)) } }
-                a.close href="./" { "Close" }
+                a.close href="plain" { "Close" }
             }
             p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.reshard_pending.is_none())] {
                 @if let Some(page) = page { (reshard_pending(&page.sharing)) }
             }
             div.scroll tabindex="0" role="region" aria-label="Nodes of the job" { table {
                 thead { tr {
-                    th { "Node" } th { "State" } th { "Shards" } th.actions { span.quiet { "Actions" } }
+                    th { "Node" } th { "State" } th { "Shards" }
                 } }
                 tbody #share-rows { @for node in page.iter().flat_map(|page| &page.sharing.nodes) { (assignment_row(node)) } }
             } }
             div.scroll tabindex="0" role="region" aria-label="Shards of the job" { table {
                 thead { tr {
                     th { "Shards" } th { "Node" } th { "State" } th { "Fire" } th.number { "Attempt" } th { "Parameter" }
-                    th { "Last began" } th.actions { span.quiet { "Actions" } }
+                    th { "Last began" }
                 } }
                 tbody #shard-rows { @for row in page.iter().flat_map(|page| &page.shards) { (shard_row(row)) } }
             } }
@@ -49,7 +49,6 @@ fn assignment_row(node: &AssignmentRow) -> Markup {
             td.name { (node.node) }
             td { (chip(&node.state)) }
             td.words { (if node.shards.is_empty() { "–" } else { &node.shards }) }
-            td.actions {}
         }
     }
 }
@@ -66,7 +65,6 @@ fn shard_row(row: &ShardRangeRow) -> Markup {
             td.number { @if let Some(attempt) = attempt { (attempt) } @else { "–" } }
             td.words { (if parameter.is_empty() { "–" } else { parameter }) }
             td { (time(began.as_deref())) }
-            td.actions {}
         }
     }
 }

@@ -210,7 +210,7 @@ fn all_that_runs_is_counted_and_listed_however_much_has_run_since() {
     assert!(node.ok(&["run", "running"]).ends_with("\n1 running now\n"));
     let listed = node.json(&["run", "list", "--state", "running"]);
     assert_eq!(listed.as_array().map(Vec::len), Some(1));
-    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("<dd id=\"count-running\">1</dd>"), "{page}");
     assert!(page.contains(">long<"), "it is among the runs that are shown: {page}");
     node.ok(&["run", "kill", "long:ask-r:0"]);
@@ -304,5 +304,5 @@ fn a_long_answer_is_compressed_and_one_that_the_caller_has_is_not_sent_again() {
     node.ok(&["run", "wait", &run]);
     let path = format!("/api/v1/runs/{run}/logs");
     assert!(!get(&path, "\nAccept-Encoding: gzip").1.contains("content-encoding"));
-    assert!(get("/console.js", "\nAccept-Encoding: gzip").1.contains("content-encoding: gzip"));
+    assert!(get("/console.css", "\nAccept-Encoding: gzip").1.contains("content-encoding: gzip"));
 }

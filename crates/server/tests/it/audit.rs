@@ -167,7 +167,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
     );
     assert_eq!(node.json(&["audit", "--until", "1h"]), serde_json::json!([]));
     assert_eq!(node.ok(&["audit", "--who", "nobody"]), "no such request is in the audit log\n");
-    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("Latest changes") && page.contains("enabled: "), "{page}");
 }
 

@@ -32,13 +32,13 @@ fn a_job_beyond_the_first_page_is_found_by_its_name() {
 
     let page = |path: &str| node.raw(&format!("GET {path} HTTP/1.1\nHost: {}", node.address), b"").1;
     let has = |page: &str, job: &str| page.contains(&format!(r#"<td class="name">{job}</td>"#));
-    assert!(has(&page("/"), "job-000") && !has(&page("/"), "nightly"));
-    assert!(page("/").contains("form-action 'self'"), "a browser without script sends the form");
-    let found = page("/?find=%20NIGHT");
+    assert!(has(&page("/plain"), "job-000") && !has(&page("/plain"), "nightly"));
+    assert!(page("/plain").contains("form-action 'self'"), "a browser without script sends the form");
+    let found = page("/plain?find=%20NIGHT");
     assert!(has(&found, "nightly") && has(&found, "the-Night") && !has(&found, "job-000"));
     let none = |page: &str| page.contains(r#"<p class="empty" id="none-found">"#);
-    assert!(none(&page("/?find=%3Cdawn%3E")) && !none(&found) && !none(&page("/")));
-    assert!(!page("/?find=%3Cdawn%3E").contains("<dawn>"));
+    assert!(none(&page("/plain?find=%3Cdawn%3E")) && !none(&found) && !none(&page("/plain")));
+    assert!(!page("/plain?find=%3Cdawn%3E").contains("<dawn>"));
 
     let rows = |args: &[&str]| -> Vec<String> {
         let rows = node.json(&[&["job", "list"], args].concat());
@@ -113,7 +113,7 @@ fn calendars_and_how_many_jobs_name_them_are_shown() {
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     let mut live = LiveStream::of(&node);
     assert_eq!(live.next()["calendars"], json!({}));
-    let page = || node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"").1;
+    let page = || node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"").1;
     assert!(page().contains("No calendars yet."), "{}", page());
     let declared = "[[calendar]]\nname = \"office\"\nwindows = [\"mon-fri 09:00..17:00\"]\n\
                     description = \"<b>open</b>\"\n[[job]]\nname = \"x\"\nschedule = \"0 * * * *\"\n\
@@ -136,7 +136,7 @@ fn what_people_write_stays_text() {
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let run = node.json(&["job", "run", "x"])["run"].as_str().expect("a run").to_owned();
     assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(1), "there is no such program");
-    let (status, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let (status, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
     assert_eq!(status, 200);
     assert!(!page.contains("<script>"), "{page}");
     assert!(page.contains("data-state=\"failed\""), "{page}");
@@ -149,7 +149,7 @@ fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
     let job = "[[job]]\nname = \"far\"\nnode_selector = [\"gpu\"]\nschedule = [\"0 1 * * *\", \"0 2 * * *\"]\n\
                command = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
-    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("no node fits"), "{page}");
     assert!(page.contains("<code>0 1 * * *</code> <code>0 2 * * *</code>"), "each rule is whole: {page}");
     let mut live = LiveStream::of(&node);
@@ -173,7 +173,7 @@ fn what_is_disabled_says_so_and_runs_of_sharded_jobs_lead_to_their_shards() {
         assert_eq!(document["sharded"], if runs.is_empty() { json!({}) } else { json!({ "cut": true }) });
         (runs.len() == 2).then_some(())
     });
-    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("data-state=\"disabled\""), "{page}");
-    assert!(page.contains("<a href=\"./?job=cut#job\">cut</a> <small>shard 1</small>"), "{page}");
+    assert!(page.contains("<a href=\"plain?job=cut#job\">cut</a> <small>shard 1</small>"), "{page}");
 }

@@ -21,7 +21,7 @@ fn first_run() -> i64 {
     let begun = millis();
     let node = ServerProcess::dev(folder.path());
     let shown = until("the page shows a run", || {
-        let (status, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+        let (status, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
         assert_eq!(status, 200);
         page.contains("data-state=\"succeeded\"").then_some(page)
     });

@@ -39,6 +39,6 @@ fn events_are_listed_by_any_node_and_shown_in_the_console() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("like 10m or 2d"), "{}", text(&wrong.stderr));
 
-    let (_, page) = first.raw(&format!("GET / HTTP/1.1\nHost: {}", first.address), b"");
+    let (_, page) = first.raw(&format!("GET /plain HTTP/1.1\nHost: {}", first.address), b"");
     assert!(page.contains("Latest events") && page.contains("data-state=\"alarm\""), "{page}");
 }

@@ -213,7 +213,7 @@ fn a_page_from_elsewhere_may_not_even_ask() {
     assert_eq!(get("/api/v1/jobs", leads), 403);
     for own in ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Accept: */*"] {
         assert_eq!(get("/api/v1/jobs", own), 200, "{own}");
-        assert_eq!(get("/console.js", own), 200, "{own}");
+        assert_eq!(get("/console.css", own), 200, "{own}");
     }
 }
 
@@ -287,7 +287,7 @@ fn a_caller_that_reads_nothing_is_cut_off() {
     let before = open();
     let mut stream = TcpStream::connect(node.address).expect("it listens");
     stream.set_nonblocking(true).expect("a socket");
-    let request = format!("GET /console.js HTTP/1.1\r\nHost: {}\r\n\r\n", node.address);
+    let request = format!("GET /console.css HTTP/1.1\r\nHost: {}\r\n\r\n", node.address);
     until("it is taken", || (open() > before).then_some(()));
     until("it is closed, although it is still open here", || {
         // As many as the node takes: its answers fill what the system keeps for us.
@@ -322,7 +322,7 @@ fn floods_of_strangers_cost_little_memory_and_leave_health_and_fires_alone() {
     let ran = || node.json(&["run", "list", "--job", "tick", "--limit", "1000", "--cluster-key-file", &key]);
     until("it fires", || (!ran().as_array()?.is_empty()).then_some(()));
     let own = node.address;
-    let page = format!("GET /console.js HTTP/1.1\r\nHost: {own}\r\n\r\n").repeat(20);
+    let page = format!("GET /console.css HTTP/1.1\r\nHost: {own}\r\n\r\n").repeat(20);
     let half = format!("GET /api/v1/jobs HTTP/1.1\r\nHost: {own}");
     let apply = format!(
         "POST /api/v1/jobs/apply HTTP/1.1\r\nHost: {own}\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n\r\n"

@@ -44,7 +44,7 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
         let joined: BTreeSet<&str> =
             events.as_array().expect("a list").iter().filter_map(|event| event["node"].as_str()).collect();
         assert!(names.iter().all(|name| joined.iter().any(|told| told.starts_with(name))), "{events}");
-        let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+        let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
         assert!(names.iter().all(|name| page.contains(&format!("<td>{name}</td>"))), "{page}");
     }
     let (known, small) = (rows.len(), |before: &str| {
@@ -72,7 +72,7 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
     let (listed, told, page) = std::thread::scope(|scope| {
         let runs = scope.spawn(|| asked.cli(&["run", "list"]));
         let events = scope.spawn(|| asked.cli(&["event", "list"]));
-        let (_, page) = asked.raw(&format!("GET / HTTP/1.1\nHost: {}", asked.address), b"");
+        let (_, page) = asked.raw(&format!("GET /plain HTTP/1.1\nHost: {}", asked.address), b"");
         (runs.join().expect("an answer"), events.join().expect("an answer"), page)
     });
     gone.signal("CONT");
@@ -151,7 +151,7 @@ fn what_a_killed_node_ran_is_listed_once_and_only_in_the_state_that_stands() {
         }
         assert_eq!(listed(node, "&state=lost"), [row("holds#1", "lost")]);
         assert_eq!(node.json(&["run", "running"])["running"], 0);
-        let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+        let (_, page) = node.raw(&format!("GET /plain HTTP/1.1\nHost: {}", node.address), b"");
         assert!(page.contains("<dd id=\"count-running\">0</dd>"), "{page}");
         assert!(
             !page.contains("data-state=\"running\"") && !page.contains("data-state=\"waiting\""),

@@ -132,7 +132,7 @@ fn a_person_logs_in_by_a_provider_and_has_the_roles_of_its_groups() {
     let (status, said) = login.whoami(&session);
     assert!(status == 200 && said.contains(r#""who":"oidc:s-1","roles":["author:team-a"]"#), "{said}");
     assert_eq!(login.get("/api/v1/users", &session).0, 403, "the user of the same name is another one");
-    let (_, page) = login.get("/", &session);
+    let (_, page) = login.get("/plain", &session);
     assert!(page.contains("logged in as oidc:s-1"), "{page}");
     let audit = login.node.json(&["audit", "--who", "oidc:s-1"]);
     assert_eq!(audit[0]["verb"], "login", "{audit}");

@@ -327,7 +327,7 @@ fn a_user_logs_in_by_a_password_and_is_named_in_the_audit_log() {
     assert_eq!(ask("POST", "/api/v1/jobs/blue%2Fj/pause"), 200);
     assert_eq!(ask("DELETE", "/api/v1/jobs/blue%2Fj"), 403);
     assert_eq!(ask("POST", "/api/v1/jobs/red%2Fj/pause"), 404);
-    let (_, page) = node.bare(&format!("GET / HTTP/1.1\nHost: {}\n{session}", node.address), b"");
+    let (_, page) = node.bare(&format!("GET /plain HTTP/1.1\nHost: {}\n{session}", node.address), b"");
     assert!(page.contains("blue/j") && !page.contains("red/j"), "{page}");
     let log = node.json(&["audit", "--who", "user:ann@example.org"]);
     let entries: Vec<(&str, &str)> = log

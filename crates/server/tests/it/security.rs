@@ -81,7 +81,7 @@ fn nothing_is_done_by_get() {
 fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path(), &[]);
-    for path in ["/", "/console.js", "/console.css", "/favicon.ico", "/api/v1/health", "/nothing"] {
+    for path in ["/", "/plain", "/console.css", "/favicon.ico", "/api/v1/health", "/nothing"] {
         let (_, answer) = node.raw(&format!("GET {path} HTTP/1.1\nHost: {}", node.address), b"");
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
         assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
@@ -89,15 +89,37 @@ fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() {
             head.contains("content-security-policy: default-src 'none'; script-src 'self';"),
             "{path}: {head}"
         );
-        if path == "/" {
+        if path == "/" || path == "/plain" {
             assert!(
                 !body.contains("style=") && !body.contains("onclick") && !body.contains("<style"),
                 "{body}"
             );
-            assert_eq!(body.matches("<script").count(), 1);
-            assert!(body.contains("<script src=\"console.js\" type=\"module\"></script>"));
+            assert_eq!(body.matches("<script").count(), usize::from(path == "/"));
         }
     }
+}
+
+#[test]
+fn the_files_of_the_console_are_kept_by_browsers_and_come_compressed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path(), &[]);
+    let get = |path: &str, more: &str| {
+        let (status, answer) = node.bare(&format!("GET {path} HTTP/1.1\nHost: {}{more}", node.address), b"");
+        (status, answer.split_once("\r\n\r\n").expect("an answer").0.to_owned())
+    };
+    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    let files: Vec<&str> = page.split('"').filter(|part| part.starts_with("assets/")).collect();
+    assert_eq!(files.len(), 2, "a script and a style sheet: {page}");
+    for file in files {
+        let (status, head) = get(&format!("/{file}"), "\nAccept-Encoding: br, gzip");
+        assert_eq!(status, 200, "anyone may load it: {head}");
+        assert!(head.contains("cache-control: public, max-age=31536000, immutable"), "{head}");
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        assert!(!get(&format!("/{file}"), "").1.contains("content-encoding"));
+    }
+    let (status, head) = get("/assets/app-000000000000.js", "");
+    assert!(status == 404 && head.contains("cache-control: no-cache"), "{head}");
+    assert_eq!(get("/assets/..%2fCargo.toml", "").0, 404);
 }
 
 #[test]
@@ -249,7 +271,7 @@ fn a_browser_logs_in_once_by_a_link_or_by_the_key_and_out_again() {
     let (status, answer) = get(&path, "");
     let session = cookie(&answer);
     assert_eq!((status, get("/api/v1/jobs", &session).0), (200, 200), "{answer}");
-    assert!(get("/", &session).1.contains("Log out"));
+    assert!(get("/plain", &session).1.contains("Log out"));
     assert_eq!(get(&path, "").0, 401, "a link is good once");
     assert_eq!(get("/login?code=00112233445566778899aabbccddeeff", "").0, 401);
     assert_eq!(get("/api/v1/jobs", &session.replace("=key:", "=kex:")).0, 401, "it is signed");

@@ -184,7 +184,7 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     assert_eq!(fields, wanted, "fields are stable");
     assert_eq!((&shards[4]["node"], &shards[4]["parameter"]), (&json!("a"), &json!("west")));
 
-    let (status, page) = first.raw(&format!("GET /?job=meters HTTP/1.1\nHost: {}", first.address), b"");
+    let (status, page) = first.raw(&format!("GET /plain?job=meters HTTP/1.1\nHost: {}", first.address), b"");
     assert_eq!(status, 200);
     assert!(page.contains("5 shards on 2 nodes, led by a") && page.contains(">0-1,4<"), "{page}");
 }
