@@ -156,6 +156,12 @@ impl Imported {
         self.findings.push(ImportFinding { object, job, field, fate, said });
     }
 
+    /// Adds a row about the whole of what was read.
+    fn about(&mut self, object: &str, field: &str, fate: ImportFate, said: String) {
+        let (object, job, field) = (object.to_owned(), String::new(), field.to_owned());
+        self.findings.push(ImportFinding { object, job, field, fate, said });
+    }
+
     /// Adds a refusal of an object of which not even the parts could be read.
     fn refused(&mut self, object: &str, said: impl Into<String>) {
         self.object(object, |_| Err(ImportRefusal::new("", said)));

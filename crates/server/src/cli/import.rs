@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod from_files;
+mod from_stores;
 mod input;
 
 use std::collections::BTreeMap;
@@ -33,9 +34,9 @@ pub(crate) enum ImportCommand {
     Kubernetes(from_files::KubernetesArgs),
     /// Import each timer of systemd with its service as a job; importing the same units again changes nothing
     Systemd(from_files::SystemdArgs),
-    /// Import each row of XXL-JOB's table xxl_job_info as a job; importing the same rows again changes nothing
+    /// Import each row of XXL-JOB's table xxl_job_info as a job, from a file or with --mysql; importing the same rows again changes nothing
     XxlJob(from_files::XxlJobArgs),
-    /// Import each job of ElasticJob as a sharded job; importing the same file again changes nothing
+    /// Import each job of ElasticJob as a sharded job, from a file or with --zookeeper; importing the same jobs again changes nothing
     #[command(name = "elasticjob")]
     ElasticJob(from_files::ElasticJobArgs),
     /// Import each trigger of Quartz with its job as a job; importing the same file again changes nothing

@@ -1,7 +1,12 @@
-//! ElasticJob: each job of a Spring file, of the settings of Spring Boot, or of the `config` nodes in ZooKeeper.
+//! ElasticJob: each job of a Spring file, of the settings of Spring Boot, or of the `config` nodes in ZooKeeper, as texts or
+//! where they are.
 
+#[cfg(feature = "zookeeper")]
+pub(crate) mod live;
 mod texts;
 mod work;
+#[cfg(feature = "zookeeper")]
+pub(crate) mod zookeeper;
 
 use evenkeel_core::job::{CatchUp, Delivery, JobFile, Placement, Work};
 use evenkeel_core::sharding_strategy::ShardingStrategy;

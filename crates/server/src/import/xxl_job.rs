@@ -1,14 +1,18 @@
 //! XXL-JOB: each row of its table `xxl_job_info` as a job.
 
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{CatchUp, JobFile, Overlap, Placement, Program, Work};
 
 use super::foreign_keys::ForeignKeys;
+use super::report::ImportFate;
 use super::{ImportNotes, ImportRefusal, ImportSource, Imported, helpers};
 use crate::exit::CliError;
+pub(crate) use rows::XxlTables;
 
 /// A row of a table: the text of each column that is not null.
 pub(crate) type ForeignRow = BTreeMap<String, String>;
@@ -25,32 +29,80 @@ const REMARKS: [(&str, &str); 4] = [
 ];
 
 /// Columns that say nothing about what the job does.
-const KEPT_BY_SERVER: [&str; 6] =
-    ["add_time", "update_time", "glue_updatetime", "trigger_last_time", "trigger_next_time", "job_group"];
+const KEPT_BY_SERVER: [&str; 5] =
+    ["add_time", "update_time", "glue_updatetime", "trigger_last_time", "trigger_next_time"];
 
-/// Reads a dump of the table (`mysqldump`), a CSV file with a header, or rows as JSON.
+/// The label that names the executor of a job.
+const EXECUTOR_LABEL: &str = "executor";
+
+/// Reads a dump of the tables (`mysqldump`), a CSV file with a header, or rows as JSON.
 ///
 /// # Errors
 /// The text is none of these, or holds no row of `xxl_job_info`.
 pub(crate) fn read(text: &str, source: &ImportSource) -> Result<Imported, CliError> {
     let wrong = |why: String| CliError::invalid(format!("{}: {why}", source.shown));
-    let rows = rows::read(text).map_err(wrong)?;
-    match rows.is_empty() {
-        true => Err(wrong("it holds no row of xxl_job_info".to_owned())),
-        false => Ok(convert(&rows, source)),
+    convert(&rows::read(text).map_err(wrong)?, source)
+}
+
+/// Makes a job of each row of the jobs, wherever it was read.
+///
+/// # Errors
+/// There is no row.
+pub(crate) fn convert(tables: &XxlTables, source: &ImportSource) -> Result<Imported, CliError> {
+    if tables.jobs.is_empty() {
+        return Err(CliError::invalid(format!("{}: it holds no row of {}", source.shown, rows::JOBS)));
+    }
+    let mut imported = Imported::default();
+    if let Some(version) = version(&tables.jobs) {
+        let said = format!("XXL-JOB {version}, by its columns");
+        imported.about(rows::JOBS, "version", ImportFate::Taken, said);
+    }
+    for row in &tables.jobs {
+        let id = row.get("id").map_or("?", String::as_str);
+        let said = description(row).unwrap_or_default();
+        imported.object(&format!("job {id} {said}"), |notes| {
+            let mut job = job(row, id, source, notes)?;
+            executor(&mut job, row, &tables.groups, notes);
+            Ok(job)
+        });
+    }
+    Ok(imported)
+}
+
+/// The versions that have these columns.
+fn version(rows: &[ForeignRow]) -> Option<&'static str> {
+    let columns: BTreeSet<&str> = rows.iter().flat_map(|row| row.keys().map(String::as_str)).collect();
+    let has = |column| columns.contains(column);
+    match (has("job_cron"), has("schedule_type"), has("job_desc")) {
+        (true, false, _) => Some("2.1 or 2.2"),
+        (_, true, true) => Some("2.3 to 3.4"),
+        (_, true, false) if has("name") => Some("3.5 or later"),
+        _ => None,
     }
 }
 
-/// Makes a job of each row, wherever it was read.
-#[must_use]
-pub(crate) fn convert(rows: &[ForeignRow], source: &ImportSource) -> Imported {
-    let mut imported = Imported::default();
-    for row in rows {
-        let id = row.get("id").map_or("?", String::as_str);
-        let said = row.get("job_desc").map_or("", String::as_str);
-        imported.object(&format!("job {id} {said}"), |notes| job(row, id, source, notes));
+/// The description of a job, whose column has another name from version 3.5 on.
+fn description(row: &ForeignRow) -> Option<&str> {
+    row.get("job_desc").or_else(|| row.get("name")).map(String::as_str).filter(|said| !said.is_empty())
+}
+
+/// Labels a job with its executor, if the table of executors was read.
+fn executor(job: &mut JobFile, row: &ForeignRow, groups: &[ForeignRow], notes: &mut ImportNotes) {
+    let id = row.get("job_group");
+    let Some(group) = groups.iter().find(|group| group.get("id") == id && id.is_some()) else { return };
+    let app = group.get("app_name").map(String::as_str).unwrap_or_default();
+    let title = group.get("title").or_else(|| group.get("name")).map(String::as_str).unwrap_or_default();
+    let labels = BTreeMap::from([(EXECUTOR_LABEL.to_owned(), app.to_owned())]);
+    match labels.try_into() {
+        Ok(labels) => {
+            job.labels = labels;
+            let said = format!("labels = {{ {EXECUTOR_LABEL} = {app:?} }} for {title:?}");
+            notes.changed("job_group", format!("{said}; node_selector says which nodes run the job"));
+        }
+        Err(_) => {
+            notes.lost("job_group", format!("executor {app:?}, {title:?}: no label can have this value"))
+        }
     }
-    imported
 }
 
 fn job(
@@ -63,7 +115,8 @@ fn job(
     let values = values.map(|(key, value)| (key.clone(), serde_json::Value::from(value.as_str()))).collect();
     let mut row = ForeignKeys::of("", serde_json::Value::Object(values))?;
     row.ignore(&KEPT_BY_SERVER);
-    row.ignore(&["id"]);
+    row.ignore(&["id", "job_group"]);
+    let said = [row.text("job_desc")?, row.text("name")?].into_iter().flatten().next();
     let handler = row.text("executor_handler")?.unwrap_or_default();
     let stem = if handler.is_empty() { "xxl-job".to_owned() } else { handler.clone() };
     // The id keeps names apart, and the same over imports.
@@ -75,11 +128,7 @@ fn job(
         notes.taken("executor_param", "parameter: EVENKEEL_JOB_PARAMETER");
     }
     command(&mut job, &handler, &mut row, source, notes)?;
-    job.description = [row.text("job_desc")?, Some(source.description())]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", ");
+    job.description = [said, Some(source.description())].into_iter().flatten().collect::<Vec<_>>().join(", ");
     if let Some(author) = row.text("author")? {
         notes.lost("author", format!("{author}: labels = {{ team = … }} says whose a job is"));
     }

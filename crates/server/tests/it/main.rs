@@ -36,6 +36,8 @@ mod hooks;
 mod host;
 mod http;
 mod import;
+#[cfg(all(feature = "mysql", feature = "zookeeper"))]
+mod import_live;
 mod job_heartbeat;
 mod job_versions;
 mod join;

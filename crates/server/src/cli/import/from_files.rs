@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::dry_run::dry;
+use super::from_stores::{MysqlArgs, ZookeeperArgs};
 use super::input::{shown, text};
 use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
@@ -90,7 +91,10 @@ impl SystemdArgs {
 #[derive(Debug, Args)]
 pub(crate) struct XxlJobArgs {
     /// The table xxl_job_info as mysqldump, a CSV export or JSON rows have it, or - for standard input
-    file: PathBuf,
+    #[arg(conflicts_with = "mysql")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    store: MysqlArgs,
     #[command(flatten)]
     code: CodeJobArgs,
     #[command(flatten)]
@@ -101,10 +105,14 @@ impl XxlJobArgs {
     /// Runs the command.
     ///
     /// # Errors
-    /// The file holds no rows, one of them is refused, or the jobs are.
+    /// The file or the tables hold no rows or cannot be read, one of them is refused, or the jobs are.
     pub(super) fn run(&self) -> Result<(), CliError> {
-        let source = self.code.source(&self.file)?;
-        self.mode.finish(xxl_job::read(&text(&self.file)?, &source)?)
+        let imported = match (&self.store.mysql, &self.file) {
+            (Some(url), _) => self.store.read(url, |shown| self.code.source(shown))?,
+            (None, Some(file)) => xxl_job::read(&text(file)?, &self.code.source(shown(file))?)?,
+            (None, None) => return Err(CliError::usage("name a file, or give --mysql")),
+        };
+        self.mode.finish(imported)
     }
 }
 
@@ -112,7 +120,10 @@ impl XxlJobArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ElasticJobArgs {
     /// Beans of Spring as XML, settings of Spring Boot as YAML, or the texts of `config` nodes in ZooKeeper, or - for standard input
-    file: PathBuf,
+    #[arg(conflicts_with = "zookeeper")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    store: ZookeeperArgs,
     #[command(flatten)]
     code: CodeJobArgs,
     #[command(flatten)]
@@ -123,10 +134,14 @@ impl ElasticJobArgs {
     /// Runs the command.
     ///
     /// # Errors
-    /// The file holds no jobs, one of them is refused, or the jobs are.
+    /// The file or the tree holds no jobs or cannot be read, one of them is refused, or the jobs are.
     pub(super) fn run(&self) -> Result<(), CliError> {
-        let source = self.code.source(&self.file)?;
-        self.mode.finish(elasticjob::read(&text(&self.file)?, &source)?)
+        let imported = match (&self.store.zookeeper, &self.file) {
+            (Some(servers), _) => self.store.read(servers, |shown| self.code.source(shown))?,
+            (None, Some(file)) => elasticjob::read(&text(file)?, &self.code.source(shown(file))?)?,
+            (None, None) => return Err(CliError::usage("name a file, or give --zookeeper")),
+        };
+        self.mode.finish(imported)
     }
 }
 
@@ -147,7 +162,7 @@ impl QuartzArgs {
     /// # Errors
     /// The file holds no jobs, one of them is refused, or the jobs are.
     pub(super) fn run(&self) -> Result<(), CliError> {
-        let source = self.code.source(&self.file)?;
+        let source = self.code.source(shown(&self.file))?;
         self.mode.finish(quartz::read(&text(&self.file)?, &source)?)
     }
 }
@@ -216,20 +231,24 @@ pub(crate) struct CodeJobArgs {
 }
 
 impl CodeJobArgs {
-    fn source(&self, file: &Path) -> Result<ImportSource, CliError> {
-        source(file, self.timezone.as_deref(), &self.command)
+    fn source(&self, shown: String) -> Result<ImportSource, CliError> {
+        source_named(shown, self.timezone.as_deref(), &self.command)
     }
 }
 
-/// What an import of a file knows besides its text. The zone is that of this host if it is not given.
 fn source(file: &Path, timezone: Option<&str>, command: &str) -> Result<ImportSource, CliError> {
+    source_named(shown(file), timezone, command)
+}
+
+/// What an import of a file or a store knows besides what is in it. The zone is that of this host if it is not given.
+fn source_named(shown: String, timezone: Option<&str>, command: &str) -> Result<ImportSource, CliError> {
     let zone = match timezone {
         Some(name) => zones::named(name).map(|_| name.to_owned())?,
         None => zones::of_host()?,
     };
     let command = crate::import::command_words(command).map_err(CliError::usage)?;
     Ok(ImportSource {
-        shown: shown(file),
+        shown,
         timezone: if ["UTC", "Etc/UTC"].contains(&zone.as_str()) { String::new() } else { zone },
         command,
         directory: String::new(),

@@ -26,6 +26,15 @@ CREATE TABLE `xxl_job_info` (
   `trigger_next_time` bigint(13) NOT NULL DEFAULT '0',
   PRIMARY KEY (`id`)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE `xxl_job_group` (
+  `id` int(11) NOT NULL AUTO_INCREMENT,
+  `app_name` varchar(64) NOT NULL,
+  `title` varchar(64) NOT NULL,
+  `address_type` tinyint(4) NOT NULL DEFAULT '0',
+  `address_list` text,
+  `update_time` datetime DEFAULT NULL,
+  PRIMARY KEY (`id`)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 /*!40000 ALTER TABLE `xxl_job_info` DISABLE KEYS */;
 INSERT INTO `xxl_job_info` VALUES (1,1,'清理','2026-01-01 00:00:00','2026-01-01 00:00:00','ann','ann@example.org','CRON','0 0 3 ? * MON-FRI','FIRE_ONCE_NOW','ROUND','cleanJob','','SERIAL_EXECUTION',90,3,'BEAN','','init','2026-01-01 00:00:00','2',1,0,0),(2,1,'Report','2026-01-01 00:00:00',NULL,'ann','','FIX_RATE','45','DO_NOTHING','FIRST','','all of it','DISCARD_LATER',0,0,'GLUE_SHELL','#!/bin/bash\necho \"it\'s $1\"; exit 0\n','x','2026-01-01 00:00:00','',0,0,0);
 INSERT INTO `xxl_job_info` VALUES (3,1,'Everywhere','2026-01-01 00:00:00',NULL,'bob','','NONE','','DO_NOTHING','SHARDING_BROADCAST','','','COVER_EARLY',0,0,'GLUE_PYTHON','print(1)','x','2026-01-01 00:00:00','',1,0,0);

@@ -1,4 +1,6 @@
-//! Rows of a table in a text: `INSERT` statements, CSV with a header, or JSON.
+//! Rows of the tables in a text: `INSERT` statements, CSV with a header, or JSON.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -6,7 +8,19 @@ use super::super::foreign_keys::scalar;
 use super::ForeignRow;
 
 /// The table with the jobs.
-const TABLE: &str = "xxl_job_info";
+pub(super) const JOBS: &str = "xxl_job_info";
+/// The table with the executors.
+pub(super) const GROUPS: &str = "xxl_job_group";
+
+/// The rows of both tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct XxlTables {
+    /// The jobs.
+    pub(super) jobs: Vec<ForeignRow>,
+    /// The executors; empty where only the jobs were exported.
+    pub(super) groups: Vec<ForeignRow>,
+}
+
 /// Its columns since version 2.3, in their order, for statements that name none and come without the table's own statement.
 const COLUMNS: [&str; 24] = [
     "id",
@@ -35,19 +49,26 @@ const COLUMNS: [&str; 24] = [
     "trigger_next_time",
 ];
 
-/// Reads the rows of the table from a text in any of the formats.
+/// The columns of the executors since version 2.3.
+const GROUP_COLUMNS: [&str; 6] = ["id", "app_name", "title", "address_type", "address_list", "update_time"];
+
+/// Reads the rows of the tables from a text in any of the formats. Only a dump can have both tables.
 ///
 /// # Errors
 /// The text is in none of them; the reason is that of the format it looks like.
-pub(super) fn read(text: &str) -> Result<Vec<ForeignRow>, String> {
+pub(super) fn read(text: &str) -> Result<XxlTables, String> {
     let text = text.trim_start();
     if text.starts_with(['[', '{']) {
-        return json(text);
+        return json(text).map(of_jobs);
     }
     match text.to_ascii_lowercase().contains("insert into") {
         true => inserts(text),
-        false => csv(text),
+        false => csv(text).map(of_jobs),
     }
+}
+
+fn of_jobs(jobs: Vec<ForeignRow>) -> XxlTables {
+    XxlTables { jobs, groups: Vec::new() }
 }
 
 /// A list of rows, or a table whose one list they are, as exporters write it.
@@ -113,10 +134,11 @@ enum SqlToken {
     Sign(char),
 }
 
-fn inserts(text: &str) -> Result<Vec<ForeignRow>, String> {
+fn inserts(text: &str) -> Result<XxlTables, String> {
     let tokens = tokens(text)?;
-    let mut columns: Vec<String> = COLUMNS.iter().map(|name| (*name).to_owned()).collect();
-    let mut rows = Vec::new();
+    let usual = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let mut columns = BTreeMap::from([(JOBS, usual(&COLUMNS)), (GROUPS, usual(&GROUP_COLUMNS))]);
+    let mut tables = XxlTables::default();
     for statement in tokens.split(|token| *token == SqlToken::Sign(';')) {
         let words: Vec<String> = statement
             .iter()
@@ -126,20 +148,25 @@ fn inserts(text: &str) -> Result<Vec<ForeignRow>, String> {
                 _ => None,
             })
             .collect();
-        if !words.iter().any(|word| is_table(word)) {
-            continue;
-        }
+        let Some(table) = words.iter().find_map(|word| table(word)) else { continue };
         match words.first().map(String::as_str) {
-            Some("create") => columns = declared(statement),
-            Some("insert" | "replace") => insert(statement, &columns, &mut rows)?,
+            Some("create") => {
+                columns.insert(table, declared(statement));
+            }
+            Some("insert" | "replace") => {
+                let rows = if table == JOBS { &mut tables.jobs } else { &mut tables.groups };
+                insert(statement, columns.get(table).map_or(&[], Vec::as_slice), rows)?;
+            }
             _ => {}
         }
     }
-    Ok(rows)
+    Ok(tables)
 }
 
-fn is_table(word: &str) -> bool {
-    word == TABLE || word.rsplit('.').next() == Some(TABLE)
+/// The table that a word names, alone or behind its database.
+fn table(word: &str) -> Option<&'static str> {
+    let name = word.rsplit('.').next();
+    [JOBS, GROUPS].into_iter().find(|table| name == Some(*table))
 }
 
 /// The columns of a `CREATE TABLE`: the first word after its bracket and after each comma between columns.

@@ -72,3 +72,32 @@ fn csv_and_json_are_read_as_the_dump_is() {
         assert!(refused.message.contains(said), "{refused}");
     }
 }
+
+#[test]
+fn the_executor_of_a_job_is_its_label_if_its_table_was_read() {
+    let imported = read(SAMPLE, &with_command()).expect("a dump");
+    assert_eq!(job(&imported, "cleanJob-1").labels.get("executor"), Some("app"));
+    says(&imported, "job_group", Changed, "labels = { executor = \"app\" } for \"App\"");
+    let strange = SAMPLE.replace("(1,'app'", "(1,'a b'");
+    let imported = read(&strange, &with_command()).expect("a dump");
+    assert!(job(&imported, "cleanJob-1").labels.is_empty());
+    says(&imported, "job_group", Lost, "\"a b\"");
+    let alone = SAMPLE.replace("INSERT INTO `xxl_job_group`", "INSERT INTO `other`");
+    let imported = read(&alone, &with_command()).expect("a dump");
+    assert!(job(&imported, "cleanJob-1").labels.is_empty());
+    assert!(imported.findings.iter().all(|row| row.field != "job_group"), "{:#?}", report_rows(&imported));
+}
+
+#[test]
+fn the_columns_say_which_version_it_is() {
+    let row = |columns: &str| {
+        let text = format!(r#"[{{"id": 1, "glue_type": "GLUE_SHELL", "glue_source": "date", {columns}}}]"#);
+        read(&text, &source()).expect("rows")
+    };
+    says(&row(r#""job_cron": "0 0 1 * * ?", "job_desc": "a""#), "version", Taken, "XXL-JOB 2.1 or 2.2");
+    says(&row(r#""schedule_type": "NONE", "job_desc": "a""#), "version", Taken, "XXL-JOB 2.3 to 3.4");
+    let newest = row(r#""schedule_type": "NONE", "name": "cleans""#);
+    says(&newest, "version", Taken, "XXL-JOB 3.5 or later");
+    assert!(job(&newest, "xxl-job-1").description.starts_with("cleans, imported from"));
+    assert!(row(r#""author": "ann""#).findings.iter().all(|row| row.field != "version"));
+}
