@@ -97,6 +97,9 @@ pub struct JobRow {
     /// Whether no node owns it, and it has no manual runs either.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub disabled: bool,
+    /// Whether its runs execute nothing.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
     /// The calendars that it names and that do not exist: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,

@@ -51,6 +51,8 @@ pub struct Run {
     pub sent: String,
     /// The program, request or handler to execute.
     pub work: Work,
+    /// Whether nothing is executed: the attempt succeeds at once.
+    pub shadow: bool,
     /// How to start a command.
     pub setting: Box<LaunchSettings>,
     /// How long it may take.

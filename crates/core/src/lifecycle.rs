@@ -33,8 +33,8 @@ pub(crate) use overlap::time_of;
 pub(crate) use parameters::has_parameter_room;
 pub(crate) use retry::wait_of;
 pub(crate) use start::{StartReadiness, moment};
+pub use verdicts::{SHADOW, is_repeated, is_shadow, is_skipped_on_purpose};
 pub(crate) use verdicts::{hand_over, is_recorded, missed, no_more, not_attempted, too_old};
-pub use verdicts::{is_repeated, is_skipped_on_purpose};
 
 /// How long after its moment a claimed fire may start without another commit.
 pub(crate) const START_WINDOW: Millis = Millis::secs(1);

@@ -34,6 +34,7 @@ use evenkeel_core::effect::{Effect, Event, Run, StopReason, Verdict};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_core::input::{CommandId, Input, RunEvent, RunOutcome};
 use evenkeel_core::job::Occasion;
+use evenkeel_core::lifecycle::is_shadow;
 use evenkeel_core::load::Utilization;
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::record::RegistryBookmark;
@@ -208,6 +209,7 @@ impl Driver {
     fn ended(&mut self, news: ExecutorEvent) -> Option<(RunId, u32, RunEvent)> {
         if let ExecutorEvent::Ended(result) = &news
             && result.ended == RunOutcome::Succeeded
+            && !is_shadow(&result.reason)
         {
             self.beat_for(&result.run.job);
         }

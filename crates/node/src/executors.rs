@@ -6,6 +6,7 @@ mod dataflow;
 mod function;
 mod http;
 mod report;
+mod shadow;
 
 use evenkeel_core::effect::{Run, StopReason};
 use evenkeel_core::ids::RunId;
@@ -23,12 +24,14 @@ pub(crate) use function::FunctionExecutor;
 pub use function::{FunctionOutput, Functions, RunContext};
 pub(crate) use http::HttpExecutor;
 pub use http::Network;
+pub(crate) use shadow::ShadowExecutor;
 
 /// All executors of a node.
 pub(crate) struct Executors {
     pub(crate) functions: FunctionExecutor,
     pub(crate) commands: CommandExecutor,
     pub(crate) http: HttpExecutor,
+    pub(crate) shadows: ShadowExecutor,
 }
 
 impl Executors {
@@ -40,6 +43,7 @@ impl Executors {
     /// Queues a run, which starts at the latest with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run) {
         match run.work.clone() {
+            _ if run.shadow => self.shadows.start(run),
             Work::Function(name) => self.functions.start(run, &name),
             Work::Command(argv) => self.commands.start(run, argv),
             Work::Http(http) => self.http.start(run, http),

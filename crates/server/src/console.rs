@@ -230,7 +230,7 @@ fn job_row(job: &JobRow) -> Markup {
             }
             td.words {
                 @for rule in rules(job) { code { (rule) } " " }
-                small { (job.timezone) }
+                small { (job.timezone) } @if job.shadow { " " (chip("shadow")) }
             }
             td { (due(job)) }
             td {

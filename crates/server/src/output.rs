@@ -57,6 +57,7 @@ impl TableRow for JobRow {
                 _ if self.disabled => "disabled".to_owned(),
                 Some(missing) => format!("never: no calendar {missing}"),
                 None if self.unschedulable => "no node fits".to_owned(),
+                None if self.shadow => format!("{} (shadow)", local(self.next.as_deref())),
                 None => local(self.next.as_deref()),
             },
             runs(self, |runs| runs.last.as_ref().map(|last| last.state.replace('_', " "))),

@@ -177,6 +177,9 @@ pub struct JobFile {
     /// Which events people are notified of, and by which notifiers; by the nodes' settings alone when absent.
     #[serde(default, deserialize_with = "written::table_or_none", skip_serializing_if = "Option::is_none")]
     pub notify: Option<Box<Notify>>,
+    /// Whether its runs execute nothing: they are placed, claimed and recorded as those of any job.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
     /// Whether it is enabled. A disabled job has no owner and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -263,6 +266,7 @@ impl JobFile {
             catch_up_spread: String::new(),
             overlap: Overlap::default(),
             notify: None,
+            shadow: false,
             enabled: true,
             labels: JobLabels::default(),
             description: String::new(),

@@ -61,6 +61,8 @@ pub struct JobParts {
     pub overlap: Overlap,
     /// Which events people are notified of, and by which notifiers.
     pub notify: Option<Box<Notify>>,
+    /// Whether its runs execute nothing: they are placed, claimed and recorded as those of any job.
+    pub shadow: bool,
     /// Whether it is enabled. A disabled job has no owner and never fires.
     pub enabled: bool,
     /// Labels, by which jobs are listed and switched together.

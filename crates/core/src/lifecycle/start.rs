@@ -101,6 +101,7 @@ impl JobRuns<'_> {
             token: Token::new(self.ctx.local.settings.generation, attempt.seq),
             sent: self.backfill_text(attempt),
             work: job.work.action(),
+            shadow: job.shadow,
             setting: setting.into(),
             parameters,
             retry: job.backoff().map(Box::new),

@@ -16,6 +16,8 @@ use crate::time::Wall;
 
 /// How the reason of a lost attempt ends when another attempt of its run follows.
 pub(super) const REPEATED: &str = "another attempt follows";
+/// The reason of an attempt of a job with `shadow = true`.
+pub const SHADOW: &str = "shadow: nothing was executed";
 
 /// The verdict that this attempt of a run will not be made, which the history expects.
 pub(crate) fn not_attempted(run: RunId, attempt: u32, due: Wall, node: &str, why: &str) -> Verdict {
@@ -121,10 +123,16 @@ pub fn is_repeated(reason: &str) -> bool {
     reason.ends_with(REPEATED)
 }
 
+/// Whether an attempt executed nothing because its job is a shadow. Only the reason says so.
+#[must_use]
+pub fn is_shadow(reason: &str) -> bool {
+    reason == SHADOW
+}
+
 /// Whether a fire is skipped because its job or an operator wants it so, and not because no node ran it in time.
 #[must_use]
 pub fn is_skipped_on_purpose(reason: &str) -> bool {
-    let wanted = [STILL_RUNNING, SUPERSEDED, MANUAL].iter().any(|why| reason.contains(why));
+    let wanted = [STILL_RUNNING, SUPERSEDED, MANUAL, SHADOW].iter().any(|why| reason.contains(why));
     wanted && !reason.contains(FORGOTTEN)
 }
 
@@ -135,7 +143,7 @@ mod tests {
     #[test]
     fn the_reason_says_whether_a_fire_is_skipped_on_purpose() {
         let whole = missed(Wall(1), Wall(2), SUPERSEDED);
-        assert!([STILL_RUNNING, SUPERSEDED, MANUAL, &whole].into_iter().all(is_skipped_on_purpose));
+        assert!([STILL_RUNNING, SUPERSEDED, MANUAL, SHADOW, &whole].into_iter().all(is_skipped_on_purpose));
         let lost = missed(Wall(1), Wall(2), &format!("{FORGOTTEN}; later ones: {SUPERSEDED}"));
         assert!(!["older than the grace of 60 s", &lost, ""].into_iter().any(is_skipped_on_purpose));
     }

@@ -1,5 +1,7 @@
 //! The notification settings that the view keeps of jobs, so that no declaration is decoded for them.
 
+use alloc::vec::Vec;
+
 use super::{JobId, JobView, View};
 use crate::job::{Notify, Occasion};
 use crate::record::{NotificationRecord, SpecRecord};
@@ -12,6 +14,10 @@ impl View {
 
     pub(super) fn set_notify(&mut self, id: JobId, record: Option<SpecRecord>) {
         let notify = match record {
+            // People are notified of nothing, and no monitor gets a heartbeat: nothing was executed.
+            Some(SpecRecord::Live(spec)) if spec.job.shadow => {
+                Some(Notify { on: Some(Vec::new()), ..Notify::default() }.into())
+            }
             Some(SpecRecord::Live(spec)) => spec.job.notify.clone(),
             _ => None,
         };

@@ -51,6 +51,7 @@ const PUBLIC_FIELDS: &[&str] = &[
     "catch_up_spread",
     "retry",
     "overlap",
+    "shadow",
     "enabled",
     "labels",
     "paused",

@@ -44,7 +44,9 @@ use crate::config::Config;
 use crate::error::OpenError;
 use crate::executor::ExecutorEvent;
 use crate::executors::Executors;
-use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor, ItemCounts, StreamEndCheck};
+use crate::executors::{
+    CommandExecutor, FunctionExecutor, HttpExecutor, ItemCounts, ShadowExecutor, StreamEndCheck,
+};
 use crate::guard::{self, GuardClient, GuardConnection, GuardHandoff, GuardPipes};
 use crate::handle::{Handle, HandleState};
 use crate::history::History;
@@ -327,6 +329,7 @@ fn executor(
             (config.commands.clone(), secrets),
             news.clone(),
         ),
+        shadows: ShadowExecutor::new(news.clone()),
     }
 }
 

@@ -27,6 +27,8 @@ struct TrackedRun {
     retry: Option<Box<Backoff>>,
     /// Whether it is executed in this process.
     inside: bool,
+    /// Whether nothing of it is executed.
+    shadow: bool,
     /// Whether it starts later than its job allows.
     late: bool,
 }
@@ -40,8 +42,17 @@ impl RunTracker {
     pub(super) fn resume(mut self, passed: Vec<HandoffRecord>) -> Self {
         for HandoffRecord { record, retry } in passed {
             let key = (record.run.clone(), record.attempt);
-            self.running
-                .insert(key, TrackedRun { record: Box::new(record), retry, inside: false, late: false });
+            self.running.insert(
+                key,
+                TrackedRun {
+                    record: Box::new(record),
+                    retry,
+                    inside: false,
+                    // A shadow ends at once, and so is never handed over.
+                    shadow: false,
+                    late: false,
+                },
+            );
         }
         self
     }
@@ -94,8 +105,9 @@ impl RunTracker {
                 Fire::Due(_) => RunParameters::default(),
             },
         };
-        let inside = !matches!(run.work, Work::Command(_));
-        self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside, late });
+        let inside = run.shadow || !matches!(run.work, Work::Command(_));
+        let (record, retry, shadow) = (Box::new(record), run.retry.clone(), run.shadow);
+        self.starting.push(TrackedRun { record, retry, inside, shadow, late });
     }
 
     /// Writes the started runs to history.
@@ -127,11 +139,13 @@ impl RunTracker {
             ExecutorEvent::Ended(finish) => {
                 executor.forget(&finish.run);
                 let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
-                if let Some(TrackedRun { record, retry, .. }) = self.running.remove(&(run.clone(), attempt)) {
+                if let Some(TrackedRun { record, retry, shadow, .. }) =
+                    self.running.remove(&(run.clone(), attempt))
+                {
                     // Together with the end, so that a run to be retried never appears as ended.
                     let wait = retry.and_then(|retry| retry.delay_after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));
-                    let end = closed(record, finish);
+                    let end = closed(record, finish, shadow);
                     match next {
                         Some(next) => {
                             history.put(HistoryWrite::Attempt(end));
@@ -170,8 +184,10 @@ fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
 /// Why a run was ended for another one.
 const REPLACED: &str = "a later fire took its place";
 
-fn closed(mut record: Box<RunRecord>, finish: AttemptResult) -> Box<RunRecord> {
+fn closed(mut record: Box<RunRecord>, finish: AttemptResult, shadow: bool) -> Box<RunRecord> {
     record.state = match finish.ended {
+        // Nothing ran, so no reader may take it for a success.
+        RunOutcome::Succeeded if shadow => AttemptState::Skipped,
         RunOutcome::Succeeded => AttemptState::Succeeded,
         RunOutcome::Failed(_) => AttemptState::Failed,
         RunOutcome::Stopped(StopReason::Killed | StopReason::Replaced) => AttemptState::Killed,

@@ -29,9 +29,17 @@ pub(super) fn count(draft: &mut BatchDraft, entry: &HistoryWrite) {
 /// Counts the last attempt of a run, if its state is the one that history has.
 fn of_outcome(draft: &mut BatchDraft, record: &RunRecord) {
     if draft.attempt_state(&record.run, record.attempt) == Some(record.state)
-        && let Some(class) = FireClass::of_end(record.state)
+        && let Some(class) = class_of_end(record)
     {
         settle(draft, &record.run, record.attempt, class, &[]);
+    }
+}
+
+/// The class of a run whose last attempt an executor ended: only that of a shadow is skipped.
+fn class_of_end(record: &RunRecord) -> Option<FireClass> {
+    match record.state {
+        AttemptState::Skipped => Some(FireClass::of_skip(record.attempt, &record.reason)),
+        state => FireClass::of_end(state),
     }
 }
 

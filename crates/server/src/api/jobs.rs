@@ -319,7 +319,9 @@ pub(super) async fn run_now(
             // An earlier request with this id may have run.
             let waits = queries::explain::in_the_way(&app.handle, &run.job);
             let waits = waits.filter(|_| applied == ApplyResult::Created);
-            let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();
+            let shadow = queries::explain::shadow_warning(&app.handle, &run.job);
+            let stuck = waits.iter().map(|why| waiting::stuck(&named, why));
+            let warnings: Vec<String> = shadow.into_iter().chain(stuck).collect();
             let (asked, shards) = (moment(at), shards.map(|shards| shards.to_string()));
             Ok(RunAnswer { run: named, asked, applied, reason: waits, warnings, shards })
         }

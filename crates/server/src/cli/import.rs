@@ -4,6 +4,7 @@ mod dry_run;
 mod from_files;
 mod from_stores;
 mod input;
+mod shadow;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use self::dry_run::dry;
+use self::shadow::ShadowArgs;
 use super::namespace_args::ListedNamespaceArgs;
 use super::plan;
 use crate::client::{ApiClient, ConnectArgs};
@@ -77,6 +79,8 @@ pub(crate) struct CrontabArgs {
     #[arg(long, conflicts_with_all = ["dry_run", "plan"])]
     prune: bool,
     #[command(flatten)]
+    shadow: ShadowArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
 }
 
@@ -105,7 +109,8 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
         true => args.reach.client().and_then(|client| known(&client, &origin)).unwrap_or_default(),
         false => known(&args.reach.client()?, &origin)?,
     };
-    let import = crontab::read(&text, &origin)?;
+    let mut import = crontab::read(&text, &origin)?;
+    import.jobs = args.shadow.declared(import.jobs)?;
     remarks(&import, args.reach.output);
     if import.jobs.iter().any(|job| job.work.command().is_some_and(|command| command.directory.is_empty())) {
         eprintln!(

@@ -140,7 +140,7 @@ mod tests {
         r#"{"name": "sent", "schedule": "@hourly", "placement": "dispatched", "overlap": {"limit": 3},
             "http": {"url": "https://x/", "method": "PUT", "headers": {"h": "v"}, "body": "b", "success": ["200-299", 404], "redirects": 2},
             "notify": {"heartbeat": "https://h/beat"}}"#,
-        r#"{"name": "flow", "function": "f", "dataflow": {"interval": "1m", "threads": 2, "fetch": 10, "streaming": true}}"#,
+        r#"{"name": "flow", "function": "f", "dataflow": {"interval": "1m", "threads": 2, "fetch": 10, "streaming": true}, "shadow": true}"#,
         r#"{"name": "piped", "schedule": "@daily", "command": "a | b", "shell": true}"#,
     ];
 

@@ -23,7 +23,7 @@ pub(crate) use super::lookup::HistoryFaults;
 use context::{ExplainContext, KnownLimit, REPORTED_MAX, gather};
 use evenkeel_client::types::{ExplanationRow, moment, zone};
 pub(crate) use run::run;
-pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
+pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, shadow_warning, waiting, why};
 
 /// Explains a job; `None` if there is no job of this name.
 pub(crate) async fn job(
@@ -39,6 +39,10 @@ pub(crate) async fn job(
     explanation.fact("epoch", known.epoch);
     explanation.fact("enabled", job.enabled);
     explanation.fact("paused", known.spec.paused);
+    if job.shadow {
+        explanation.fact("shadow", true);
+        explanation.point("shadow", "control", "it is a shadow: its runs are recorded and execute nothing");
+    }
     known.explain_nodes(&mut explanation);
     known.explain_limits(&mut explanation);
     known.explain_troubles(&mut explanation);

@@ -169,6 +169,7 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
         next,
         paused: copied.spec.paused,
         disabled: !job.enabled,
+        shadow: job.shadow,
         missing: copied.missing,
         unschedulable: copied.unschedulable,
         labels: job.labels.clone().into(),

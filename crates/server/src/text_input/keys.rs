@@ -191,6 +191,7 @@ pub(super) const KEYS: &[(&str, ValueKind, &str)] = &[
     ("job.notify.late_after", Span, "a span with its unit, as \"10m\""),
     ("job.notify.absent_after", Span, "a span with its unit, as \"3h\""),
     ("job.notify.heartbeat", Text, "an address, as \"https://monitor.example/ping/nightly\""),
+    ("job.shadow", Flag, "true or false"),
     ("job.enabled", Flag, "true or false"),
     ("job.labels", TextTable, "a table of texts, as { team = \"billing\" }"),
     ("job.description", Text, "a text"),

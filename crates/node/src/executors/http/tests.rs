@@ -25,6 +25,7 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
         token: Token::default(),
         sent: String::new(),
         work: evenkeel_core::job::Work::Http(http.clone()),
+        shadow: false,
         setting: Box::new(LaunchSettings::default()),
         timeout: None,
         retry: None,

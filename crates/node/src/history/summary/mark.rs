@@ -52,6 +52,9 @@ impl FireClass {
 
     /// The class of a run whose attempt will not be made.
     pub(in crate::history) fn of_skip(attempt: u32, reason: &str) -> Self {
+        if lifecycle::is_shadow(reason) {
+            return Self::Skipped;
+        }
         match (attempt > 1, lifecycle::is_skipped_on_purpose(reason)) {
             // The attempt before failed or is lost, unless an operator ended the run while it waited.
             (true, false) => Self::Failed,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel::{AttemptState, FailingShard, Handle, MissedFires, RunFilter, RunRecord};
 use evenkeel_core::ids::{Fire, JobName, RunId, Shard};
 use evenkeel_core::job::JobSelector;
+use evenkeel_core::lifecycle;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 
@@ -137,7 +138,9 @@ fn fact(shard: &FailingShard, records: &[RunRecord], shards: u64) -> FailingFact
         AttemptState::Failed | AttemptState::TimedOut | AttemptState::Lost | AttemptState::Fenced => {
             Some(Some(record))
         }
-        AttemptState::Skipped if record.attempt > 1 => Some(Some(record)),
+        AttemptState::Skipped if record.attempt > 1 && !lifecycle::is_shadow(&record.reason) => {
+            Some(Some(record))
+        }
         AttemptState::Skipped | AttemptState::Killed | AttemptState::Running | AttemptState::Waiting => {
             Some(None)
         }

@@ -112,6 +112,7 @@ mod tests {
             next: None,
             paused: false,
             disabled: false,
+            shadow: false,
             missing: Vec::new(),
             unschedulable: false,
             labels: BTreeMap::new(),

@@ -9,6 +9,7 @@ use clap::Args;
 use super::dry_run::dry;
 use super::from_stores::{MysqlArgs, ZookeeperArgs};
 use super::input::{shown, text};
+use super::shadow::ShadowArgs;
 use crate::cli::{apply, calendars, plan};
 use crate::client::ConnectArgs;
 use crate::exit::{CliError, ExitKind};
@@ -28,6 +29,8 @@ pub(crate) struct ImportModeArgs {
     /// Show which jobs, keys and fires would change, and change nothing
     #[arg(long, conflicts_with = "dry_run")]
     plan: bool,
+    #[command(flatten)]
+    shadow: ShadowArgs,
     #[command(flatten)]
     reach: ConnectArgs,
 }
@@ -263,6 +266,7 @@ impl ImportModeArgs {
         let refused: Vec<String> =
             imported.refused_objects().into_iter().map(|object| object.to_owned()).collect();
         let Imported { calendars, jobs, .. } = imported;
+        let jobs = self.shadow.declared(jobs)?;
         let count = jobs.len();
         if jobs.is_empty() {
             let said = match refused.len() {

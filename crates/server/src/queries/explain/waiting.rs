@@ -95,6 +95,14 @@ pub(crate) fn in_the_way(handle: &Handle, name: &JobName) -> Option<String> {
     handle.with_node(|node| node.view().find(name)?.obstacle())
 }
 
+/// What a person who asks for a run of a shadow is to know; `None` for any other job.
+pub(crate) fn shadow_warning(handle: &Handle, name: &JobName) -> Option<String> {
+    let spec = handle.with_node(|node| node.view().find(name)?.spec())?;
+    spec.job.shadow.then(|| {
+        format!("job {name} is a shadow: its runs execute nothing until a declaration has shadow = false")
+    })
+}
+
 /// The sentence about a waiting request.
 pub(super) fn request(id: &RequestId, at: Wall, why: &str) -> String {
     format!("request {id} of {} waits: {why}", moment(at))
