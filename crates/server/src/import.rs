@@ -3,13 +3,14 @@
 
 pub(crate) mod anacron;
 pub(crate) mod elasticjob;
-mod foreign_keys;
+pub(crate) mod foreign_keys;
 pub(crate) mod github_actions;
-mod helpers;
+pub(crate) mod helpers;
 pub(crate) mod kubernetes;
 pub(crate) mod quartz;
 pub(crate) mod report;
 mod script;
+pub(crate) mod sql_rows;
 pub(crate) mod systemd;
 pub(crate) mod xxl_job;
 

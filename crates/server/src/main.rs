@@ -34,6 +34,7 @@ mod proxies;
 mod queries;
 mod record_rows;
 mod request;
+mod rival;
 mod serve;
 mod settings;
 mod state_folder;

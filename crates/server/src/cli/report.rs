@@ -1,6 +1,8 @@
 //! `evenkeel report`: whether every fire that was due is accounted for.
 
-use clap::Args;
+mod against;
+
+use clap::{ArgGroup, Args};
 use evenkeel_client::requests::ReportQuery;
 use evenkeel_client::types::{FireState, ReportCounts, ReportJob, ReportRow};
 use jiff::civil::Date;
@@ -17,6 +19,7 @@ use crate::{local_time, zones};
 
 /// `report`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("zoned").multiple(true).args(["day", "against"])))]
 pub(crate) struct ReportArgs {
     /// The day, such as 2026-11-26, today or yesterday; without it and --since, the last 24 hours
     #[arg(long, value_name = "DATE", conflicts_with_all = ["since", "until"])]
@@ -27,8 +30,8 @@ pub(crate) struct ReportArgs {
     /// Only fires that were due before this time, written likewise; now by default. A span has at most 7 days
     #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     until: Option<String>,
-    /// The time zone in which the day begins and ends; by default your own
-    #[arg(long, value_name = "ZONE", requires = "day")]
+    /// The time zone in which the day begins and ends, and of times without an offset in the file of --against; by default your own
+    #[arg(long, value_name = "ZONE", requires = "zoned")]
     timezone: Option<String>,
     /// Only this job
     #[arg(long, value_name = "NAME")]
@@ -42,6 +45,8 @@ pub(crate) struct ReportArgs {
     /// Fail also for fires that failed, were missed or killed, or have no outcome yet
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    against: against::AgainstArgs,
     #[command(flatten)]
     within: ListedNamespaceArgs,
     #[command(flatten)]
@@ -80,6 +85,9 @@ impl TableRow for ReportRow {
 /// # Errors
 /// The request failed, a fire is unaccounted for or unknown, or `--strict` finds another one that did not run.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), CliError> {
+    if !args.against.against.is_empty() {
+        return against::run(args);
+    }
     let report = fetch(&args.reach.client()?, args)?;
     let output = args.reach.output;
     if output.is_text() || output == OutputFormat::Name {

@@ -180,7 +180,7 @@ pub(super) fn camel(name: &str) -> String {
 }
 
 /// The text of a value that is neither a list nor a table.
-pub(super) fn scalar(value: &Value) -> Option<String> {
+pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

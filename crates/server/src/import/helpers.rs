@@ -20,10 +20,7 @@ pub(super) const RETRIES_MAX: u64 = 100;
 /// # Errors
 /// Nothing is left of it.
 pub(super) fn name(field: &str, text: &str, notes: &mut ImportNotes) -> Result<JobName, ImportRefusal> {
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    let made: String = text.chars().map(allowed).collect();
-    let made = made.trim_matches(['-', '.', '_']);
-    let made: String = made.chars().take(NAME_MAX).collect();
+    let made = name_text(text);
     let name = made.parse().map_err(|_| {
         ImportRefusal::new(field, format!("no job can be named {text:?}: rename it, in letters of ASCII"))
     })?;
@@ -31,6 +28,13 @@ pub(super) fn name(field: &str, text: &str, notes: &mut ImportNotes) -> Result<J
         notes.changed(field, format!("the job is named {made}"));
     }
     Ok(name)
+}
+
+/// The text of such a name; empty if nothing is left of it.
+pub(crate) fn name_text(text: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let made: String = text.chars().map(allowed).collect();
+    made.trim_matches(['-', '.', '_']).chars().take(NAME_MAX).collect()
 }
 
 /// A number of seconds as a span of a job file.
@@ -110,7 +114,7 @@ pub(super) fn clock_changes(job: &JobFile, elsewhere: &str, notes: &mut ImportNo
 ///
 /// # Errors
 /// It is no YAML, or exceeds a limit.
-pub(super) fn yaml(text: &str, shown: &str) -> Result<Vec<Value>, CliError> {
+pub(crate) fn yaml(text: &str, shown: &str) -> Result<Vec<Value>, CliError> {
     let wrong = |why: &dyn std::fmt::Display| CliError::invalid(format!("{shown}: {why}"));
     text_input::within_limits(text).map_err(|mistake| wrong(&mistake))?;
     let documents = serde_yaml_ng::Deserializer::from_str(text);

@@ -10,12 +10,10 @@ use evenkeel_core::job::{CatchUp, JobFile, Overlap, Placement, Program, Work};
 
 use super::foreign_keys::ForeignKeys;
 use super::report::ImportFate;
+use super::sql_rows::ForeignRow;
 use super::{ImportNotes, ImportRefusal, ImportSource, Imported, helpers};
 use crate::exit::CliError;
 pub(crate) use rows::XxlTables;
-
-/// A row of a table: the text of each column that is not null.
-pub(crate) type ForeignRow = BTreeMap<String, String>;
 
 /// Gives a script its parameters, as an executor does: the job's parameter, the shard and the number of shards.
 const ARGUMENTS: &str = "\"$EVENKEEL_JOB_PARAMETER\" \"$EVENKEEL_SHARD\" \"$EVENKEEL_SHARDS\"";

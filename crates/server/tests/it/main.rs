@@ -81,6 +81,7 @@ mod security;
 mod seed_001;
 mod servers;
 mod service;
+mod shadow;
 mod shards;
 mod shared_history;
 mod shown;
