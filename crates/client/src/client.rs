@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::input::Precondition;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use evenkeel_tls::{ServerTrust, explain};
+use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Timeout};
 
 use crate::address::{checked, is_unencrypted, loopback_port};
@@ -65,7 +65,8 @@ pub struct ClientSettings {
     pub servers: Vec<String>,
     /// The key or the token.
     pub key: ClientKey,
-    /// The certificates of authorities whose servers are trusted, beside those that this host trusts.
+    /// The certificates of authorities whose servers are trusted, and of servers themselves, beside those that this host
+    /// trusts.
     pub authorities: Vec<CertificateDer<'static>>,
     /// Whether a given key may cross a network unencrypted, where others can read it.
     pub allow_plain_http: bool,
@@ -107,7 +108,7 @@ pub struct ApiClient {
     chosen: OnceCell<ChosenNode>,
     key: ClientKey,
     /// Which servers are trusted.
-    trust: TlsConfig,
+    trust: Arc<ClientConfig>,
     allow_plain_http: bool,
     caller: String,
     /// What must be so of the objects that it changes.
@@ -122,23 +123,22 @@ struct ChosenNode {
     has_own_key: bool,
 }
 
-/// The one provider of cryptography.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
-}
-
-/// The settings of TLS: these authorities are accepted, and those that this host trusts if an address is encrypted.
-fn trusting(mut authorities: Vec<CertificateDer<'static>>, bases: &[String]) -> TlsConfig {
+/// The settings of TLS: servers with one of these certificates or of these authorities are accepted, and those that this
+/// host trusts if an address is encrypted.
+fn trusting(
+    authorities: Vec<CertificateDer<'static>>,
+    bases: &[String],
+) -> Result<Arc<ClientConfig>, ClientError> {
+    let bad = |why: rustls::Error| {
+        ClientError::new(ClientErrorKind::Settings, format!("a trusted certificate is not valid: {why}"))
+    };
+    let mut trust = ServerTrust::default();
+    authorities.into_iter().try_for_each(|certificate| trust.list(certificate)).map_err(bad)?;
     // Reading them takes a while, and a leader that a node of this host names is of this host's cluster.
     if bases.iter().any(|base| base.starts_with("https://")) {
-        authorities.extend(rustls_native_certs::load_native_certs().certs);
+        trust.add_authorities(rustls_native_certs::load_native_certs().certs);
     }
-    let roots: Vec<_> = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(provider())
-        .root_certs(RootCerts::from(roots))
-        .build()
+    trust.client_config().map_err(bad)
 }
 
 /// The members of a cluster, as a node lists them.
@@ -178,18 +178,17 @@ fn message_of(body: &[u8]) -> Option<String> {
 }
 
 /// An HTTP agent for this address, with time limits for the connection and for the beginning of a response.
-fn agent(base: &str, (connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> Agent {
+fn agent(base: &str, (connect, answer): (Duration, Option<Duration>), trust: &Arc<ClientConfig>) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(connect))
         .timeout_recv_response(answer)
         .max_redirects(0)
         .proxy(None)
-        .tls_config(trust.clone())
         .build();
     match socket_path(base) {
         Some(path) => socket_agent(config, path),
-        None => config.into(),
+        None => evenkeel_tls::agent(config, trust.clone()),
     }
 }
 
@@ -207,7 +206,7 @@ impl ApiClient {
         if let ClientKey::Given(_) = key {
             bases.iter().try_for_each(|base| check_encrypted(base, allow_plain_http))?;
         }
-        let trust = trusting(authorities, &bases);
+        let trust = trusting(authorities, &bases)?;
         let (agent, chosen) = (agent("", (CONNECT, Some(ANSWER)), &trust), OnceCell::new());
         Ok(Self { agent, bases, chosen, key, trust, allow_plain_http, caller, wanted: None })
     }
@@ -389,9 +388,7 @@ impl ApiClient {
                 ClientErrorKind::Unknown,
                 format!("{base} broke off ({e}): {OUTCOME_UNKNOWN}"),
             ),
-            false => {
-                ClientError::new(ClientErrorKind::Unreachable, format!("no node answers at {base}: {e}"))
-            }
+            false => unreached(base, &e),
         })
     }
 
@@ -473,6 +470,19 @@ impl ApiClient {
 /// Reads a whole response.
 fn read_body(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
     response.into_body().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()
+}
+
+/// Says that nothing was sent to a node, and why.
+fn unreached(base: &str, error: &ureq::Error) -> ClientError {
+    let (kind, why) = match error {
+        ureq::Error::Rustls(tls) => {
+            let why = format!("{base} is not trusted: {}", explain(tls));
+            return ClientError::new(ClientErrorKind::Untrusted, why);
+        }
+        ureq::Error::Io(e) => (ClientErrorKind::Unreachable, e.to_string()),
+        e => (ClientErrorKind::Unreachable, e.to_string()),
+    };
+    ClientError::new(kind, format!("no node answers at {base}: {why}"))
 }
 
 /// Whether a request without a response may have been received.

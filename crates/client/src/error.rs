@@ -11,6 +11,8 @@ pub enum ClientErrorKind {
     Settings,
     /// No node answers at any address. Nothing was done.
     Unreachable,
+    /// A server answers whose certificate is not trusted. Nothing was done, and no key was sent.
+    Untrusted,
     /// There is no such object.
     NotFound,
     /// The node refuses the request because it is not valid. Nothing was done.

@@ -21,6 +21,9 @@ pub(crate) use evenkeel_client::{
 const CA_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The advice if no node answers.
 const START: &str = "start one with `evenkeel dev`, or say where it is with --server URL or EVENKEEL_SERVER";
+/// The advice if a server is not trusted.
+const TRUST: &str = "nothing was sent to it; name its certificate, or the one of its authority, with --ca-file or EVENKEEL_CA_FILE: \
+                     `evenkeel cluster ca` on a host of the cluster prints the cluster's";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +40,7 @@ pub(crate) struct ConnectArgs {
     /// The file with the cluster's key; without it, a node of this user on this host is asked with the user's own key
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
-    /// The certificates of authorities whose servers are trusted, in PEM; by default those of the cluster's identity, if this host has it. Those that this host trusts are trusted too
+    /// A PEM file of trusted certificates: of authorities, or of a server that signed its own; by default those of the cluster's identity, if this host has it. What this host trusts is trusted too
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CA_FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Send the key over http to other hosts too, where others can read it
@@ -80,6 +83,7 @@ impl From<ClientError> for CliError {
         match kind {
             ClientErrorKind::Settings => Self::usage(format!("--server: {message}")),
             ClientErrorKind::Unreachable => Self::new(ExitKind::Unreachable, format!("{message}\n{START}")),
+            ClientErrorKind::Untrusted => Self::new(ExitKind::Denied, format!("{message}\n{TRUST}")),
             ClientErrorKind::Failed => Self::new(ExitKind::Failed, message),
             ClientErrorKind::NotFound => Self::new(ExitKind::NotFound, message),
             ClientErrorKind::Invalid => Self::invalid(message),

@@ -19,7 +19,8 @@ pub(crate) enum ExitKind {
     Conflict = 6,
     /// The node cannot do it now; try again.
     Unavailable = 7,
-    /// The cluster key is missing or wrong, the address is not one of the node's own, or a server names a leader that is no member.
+    /// The cluster key is missing or wrong, the address is not one of the node's own, the certificate of a server is not
+    /// trusted, or a server names a leader that is no member.
     Denied = 8,
     /// The outcome is unknown: the response was lost.
     Unknown = 9,
@@ -58,8 +59,8 @@ impl ExitKind {
         (
             Self::Denied,
             "denied",
-            "the cluster key is missing or wrong, the host in `--server` is no name of the node, or the node names a leader \
-             that is not in its list of nodes",
+            "the cluster key is missing or wrong, the host in `--server` is no name of the node, its certificate is not \
+             trusted, or the node names a leader that is not in its list of nodes",
         ),
         (
             Self::Unknown,

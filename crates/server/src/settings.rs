@@ -104,7 +104,7 @@ pub(crate) struct SettingsArgs {
     /// The address to which the provider sends people back, if it is another than that at which they use this node: it ends with /login/oidc/callback
     #[arg(long, value_name = "URL", env = "EVENKEEL_OIDC_REDIRECT_URL")]
     pub(crate) oidc_redirect_url: Option<String>,
-    /// The certificates of an authority by which the provider proves itself, in PEM, beside those that this host trusts
+    /// A PEM file with the certificate of the provider, or of the authority that signed it. What this host trusts is trusted too
     #[arg(long, value_name = "FILE", env = "EVENKEEL_OIDC_CA_FILE")]
     pub(crate) oidc_ca_file: Option<PathBuf>,
     /// How long a session lasts that began with the provider; 12h by default, 7d at most

@@ -8,7 +8,7 @@ use ureq::http::{Request, Response};
 use super::socket::request_base;
 use super::{
     ALIVE, ALIVE_ALONE, ApiClient, BREATH, CHALLENGE, CONNECT, ChosenNode, ClientKey, PROOF, REPEATS, agent,
-    is_broken_connection, provider, unusable,
+    is_broken_connection, unreached, unusable,
 };
 use crate::address::loopback_port;
 use crate::error::{ClientError, ClientErrorKind};
@@ -22,10 +22,18 @@ fn is_ready(answer: &mut Response<Body>) -> bool {
     answer.status().is_success() && says
 }
 
+/// Says why each address fails. A server that is not trusted names the kind: it lives, so the fix is another one.
+fn none_reached(whys: &[ClientError]) -> ClientError {
+    let is_untrusted = whys.iter().any(|why| why.kind == ClientErrorKind::Untrusted);
+    let kind = if is_untrusted { ClientErrorKind::Untrusted } else { ClientErrorKind::Unreachable };
+    let messages: Vec<_> = whys.iter().map(|why| why.message.as_str()).collect();
+    ClientError::new(kind, messages.join("\n"))
+}
+
 /// A text that no node has seen.
 fn challenge() -> Result<String, ClientError> {
     let mut bytes = [0; 16];
-    let filled = provider().secure_random.fill(&mut bytes);
+    let filled = evenkeel_tls::provider().secure_random.fill(&mut bytes);
     filled.map_err(|_| ClientError::new(ClientErrorKind::Failed, "this host has no source of randomness"))?;
     Ok(hex(&bytes))
 }
@@ -55,12 +63,12 @@ impl ApiClient {
                 }
                 // A node was there: the request itself may be repeated.
                 Err(e) if is_broken_connection(&e) => fallback = fallback.or_else(|| Some(chosen(None))),
-                Err(e) => whys.push(format!("no node answers at {base}: {e}")),
+                Err(e) => whys.push(unreached(base, &e)),
             }
         }
         match fallback {
             Some(node) => Ok(self.chosen.get_or_init(|| node)),
-            None => Err(ClientError::new(ClientErrorKind::Unreachable, whys.join("\n"))),
+            None => Err(none_reached(&whys)),
         }
     }
 

@@ -6,16 +6,20 @@ use std::net::TcpListener;
 use super::*;
 use crate::requests::{ClaimQuery, DrainBody, JobListQuery, RunNowBody};
 
+fn no_trust() -> Arc<ClientConfig> {
+    ServerTrust::default().client_config().expect("TLS")
+}
+
 /// Answers each caller with one of these and hangs up; stops listening after the last. Ends once all are used.
 fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("bound"));
     let client = ApiClient {
-        agent: agent("", (CONNECT, Some(ANSWER)), &TlsConfig::default()),
+        agent: agent("", (CONNECT, Some(ANSWER)), &no_trust()),
         bases: vec![base.clone()],
         chosen: OnceCell::from(ChosenNode { base, has_own_key: false }),
         key: ClientKey::None,
-        trust: TlsConfig::default(),
+        trust: no_trust(),
         allow_plain_http: false,
         caller: String::new(),
         wanted: None,
@@ -51,7 +55,7 @@ fn living(status: &str) -> (String, std::thread::JoinHandle<()>) {
 
 fn with_key(base: String) -> ApiClient {
     let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
-    let (trust, key) = (TlsConfig::default(), ClientKey::Given(KEY.to_owned()));
+    let (trust, key) = (no_trust(), ClientKey::Given(KEY.to_owned()));
     let agent = agent("", (CONNECT, Some(ANSWER)), &trust);
     ApiClient {
         agent,

@@ -4,14 +4,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use evenkeel_tls::{ServerTrust, explain};
 use rustls::pki_types::CertificateDer;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use ureq::http::{Request, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
-
-use crate::tls;
 
 /// The time limit for a request, and for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,9 +38,9 @@ impl fmt::Display for OidcFault {
 
 /// A client of the provider.
 pub(super) struct ProviderClient {
-    /// The authority of the provider, beside those that this host trusts.
+    /// The certificate of the provider or of its authority, beside those that this host trusts.
     authority: Vec<CertificateDer<'static>>,
-    agent: OnceLock<Agent>,
+    agent: OnceLock<Result<Agent, rustls::Error>>,
     turns: Arc<Semaphore>,
 }
 
@@ -105,12 +103,17 @@ impl ProviderClient {
         let client = self.clone();
         let answered = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let mut answer = send(client.agent.get_or_init(|| agent(&client.authority)))?;
+            let agent =
+                client.agent.get_or_init(|| agent(&client.authority)).as_ref().map_err(Clone::clone)?;
+            let mut answer = send(agent)?;
             let status = answer.status().as_u16();
             let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_vec()?;
             Ok::<_, ureq::Error>((status, body))
         });
-        answered.await.map_err(|e| silent(&e))?.map_err(|e| silent(&e))
+        answered.await.map_err(|e| silent(&e))?.map_err(|e| match e {
+            ureq::Error::Rustls(tls) => silent(&explain(&tls)),
+            e => silent(&e),
+        })
     }
 }
 
@@ -123,23 +126,17 @@ pub(super) fn read<T: DeserializeOwned>(address: &str, body: &[u8]) -> Result<T,
         .map_err(|e| OidcFault::Unavailable(format!("the answer of {address} makes no sense: {e}")))
 }
 
-/// An HTTP agent that trusts the authorities of this host and these. It follows no redirects: a provider names its
-/// addresses in its document.
-fn agent(authority: &[CertificateDer<'static>]) -> Agent {
-    let found = rustls_native_certs::load_native_certs().certs;
-    let roots: Vec<_> =
-        authority.iter().chain(&found).map(|der| Certificate::from_der(der).to_owned()).collect();
-    let trust = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(tls::provider())
-        .root_certs(RootCerts::from(roots))
-        .build();
+/// An HTTP agent that trusts the authorities of this host, and these certificates. It follows no redirects: a provider names
+/// its addresses in its document.
+fn agent(trusted: &[CertificateDer<'static>]) -> Result<Agent, rustls::Error> {
+    let mut trust = ServerTrust::default();
+    trusted.iter().try_for_each(|certificate| trust.list(certificate.clone()))?;
+    trust.add_authorities(rustls_native_certs::load_native_certs().certs);
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
         .proxy(None)
-        .tls_config(trust)
         .build();
-    config.into()
+    Ok(evenkeel_tls::agent(config, trust.client_config()?))
 }

@@ -75,7 +75,7 @@ fn the_command_line_trusts_the_cluster_or_a_file() {
     let server = format!("https://{}", node.address);
     let ask = ["job", "list", "--server", &server, "--cluster-key-file", &key];
     let (done, said) = elsewhere(folder.path(), &ask);
-    assert!(!done && said.contains("UnknownIssuer"), "{said}");
+    assert!(!done && said.contains("is signed by no authority that is trusted here"), "{said}");
     let ca = folder.path().join("ca.pem");
     fs::write(&ca, run(&["cluster", "ca"]).stdout).expect("written");
     let ca = ca.display().to_string();
@@ -126,4 +126,53 @@ fn a_given_certificate_is_shown_to_people_and_read_again_when_it_changes() {
     assert_eq!(health(&node, "jobs.example", &second).expect("the one of before stays").0, 200);
     let refused = ServerProcess::command(folder.path(), "b", &files).output().expect("evenkeel starts");
     assert!(text(&refused.stderr).contains("there is no private key in it"), "{}", text(&refused.stderr));
+}
+
+/// Writes a certificate that signed itself, as `openssl req -x509` makes them, valid until the end of this year.
+fn sign_itself(folder: &Path, name: &str, host: &str, last_year: i32) -> [String; 2] {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(vec![host.to_owned()]).expect("a name");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.not_after = rcgen::date_time_ymd(last_year, 12, 31);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let files = ["cert", "key"].map(|kind| folder.join(format!("{name}.{kind}.pem")));
+    fs::write(&files[0], certificate.pem()).expect("written");
+    fs::write(&files[1], key.serialize_pem()).expect("written");
+    files.map(|file| file.display().to_string())
+}
+
+#[test]
+fn the_command_line_trusts_a_certificate_that_signed_itself_if_the_file_has_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    crate::process::write_private(&key, "correct-horse-battery-staple\n");
+    let key = key.display().to_string();
+    let own = sign_itself(folder.path(), "own", "localhost", 4000);
+    let other = sign_itself(folder.path(), "other", "localhost", 4000);
+    let old = sign_itself(folder.path(), "old", "localhost", 2020);
+    for (name, [cert, private], host, trusted, says) in [
+        ("own", &own, "localhost", &own[0], None),
+        (
+            "other",
+            &own,
+            "localhost",
+            &other[0],
+            Some("its certificate signed itself, and is not trusted here"),
+        ),
+        ("old", &old, "localhost", &old[0], Some("its certificate has expired")),
+    ] {
+        let files = ["--tls", "on", "--cluster-key-file", &key, "--tls-cert", cert, "--tls-key", private];
+        let node = ServerProcess::serve(folder.path(), name, &files);
+        let server = format!("https://{host}:{}", node.address.port());
+        let ask = ["job", "list", "--server", &server, "--cluster-key-file", &key, "--ca-file", trusted];
+        let output = evenkeel(&ask).env("XDG_STATE_HOME", folder.path()).output().expect("evenkeel starts");
+        let said = text(&output.stderr);
+        match says {
+            None => assert!(output.status.success(), "{name}: {said}"),
+            Some(says) => {
+                assert!(said.contains(says) && said.contains("--ca-file"), "{name}: {said}");
+                assert_eq!(output.status.code(), Some(8), "{name}: {said}");
+            }
+        }
+    }
 }

@@ -19,16 +19,22 @@ const OURS: &[&str] = &[
     "evenkeel-client",
     "evenkeel-server",
     "evenkeel-sim",
+    "evenkeel-tls",
     "xtask",
 ];
 
 const EDGES: &[CrateEdge] = &[
     CrateEdge { folder: "core", own: &[], others: Some(&["serde", "serde_json", "jiff"]) },
     CrateEdge { folder: "registry", own: &["evenkeel-core"], others: None },
-    CrateEdge { folder: "node", own: &["evenkeel-core", "evenkeel-registry"], others: None },
-    CrateEdge { folder: "client", own: &["evenkeel-core"], others: None },
-    CrateEdge { folder: "server", own: &["evenkeel", "evenkeel-client", "evenkeel-core"], others: None },
+    CrateEdge { folder: "node", own: &["evenkeel-core", "evenkeel-registry", "evenkeel-tls"], others: None },
+    CrateEdge { folder: "client", own: &["evenkeel-core", "evenkeel-tls"], others: None },
+    CrateEdge {
+        folder: "server",
+        own: &["evenkeel", "evenkeel-client", "evenkeel-core", "evenkeel-tls"],
+        others: None,
+    },
     CrateEdge { folder: "sim", own: &["evenkeel-core"], others: Some(&[]) },
+    CrateEdge { folder: "tls", own: &[], others: Some(&["rustls", "ureq"]) },
     CrateEdge { folder: "xtask", own: &[], others: None },
 ];
 

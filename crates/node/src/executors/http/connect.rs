@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::job::Http;
+use evenkeel_tls::{explain, tls_error};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -51,7 +52,10 @@ pub(super) async fn connect(
     let fail = |why: &dyn std::fmt::Display| format!("{}: no TLS: {why}", shown(url));
     match timeout(CONNECT, connector.connect(name, tcp)).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),
-        Ok(Err(e)) => Err(fail(&e)),
+        Ok(Err(e)) => Err(match tls_error(&e) {
+            Some(tls) => fail(&explain(tls)),
+            None => fail(&e),
+        }),
         Err(_) => Err(fail(&format!("nothing was agreed on within {CONNECT:?}"))),
     }
 }
