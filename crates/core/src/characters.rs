@@ -59,6 +59,19 @@ pub fn instead(c: char) -> String {
     }
 }
 
+/// Where such a character is, and what to write instead, as a message.
+pub(crate) fn found_in(place: &str, odd: char) -> String {
+    format!("{place} holds {}: {}", describe(odd), instead(odd))
+}
+
+/// Refuses a name, as one of a program or a variable, with a hidden character: it is no part of a real one.
+///
+/// # Errors
+/// It has such a character: the text names it and the fix.
+pub(crate) fn refuse_hidden(place: &str, name: &str) -> Result<(), String> {
+    hidden(name).map_or(Ok(()), |odd| Err(found_in(place, odd)))
+}
+
 /// The names of characters that get into files from editors, web pages and chats.
 const NAMES: &[(char, char, &str)] = &[
     ('\0', '\0', "a NUL"),

@@ -12,6 +12,7 @@ mod limits;
 mod misfire;
 mod namespace;
 mod notify;
+mod odd_characters;
 mod overlap;
 mod parameter_checks;
 mod parameters;

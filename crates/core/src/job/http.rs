@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
 use super::defaults::{is_default, is_yes, yes};
+use crate::characters::refuse_hidden;
 use crate::spelling;
 use crate::time::Millis;
 
@@ -198,6 +199,7 @@ pub(super) fn check_address(field: &str, url: &str) -> Result<(), String> {
     if url.len() > TEXT_MAX {
         return Err(format!("{field} is longer than {TEXT_MAX} bytes"));
     }
+    refuse_hidden(field, url)?;
     if !url.bytes().all(|b| b.is_ascii_graphic()) || url.contains('\\') {
         return fail("write blanks, backslashes and what is not ASCII percent-encoded, as %20");
     }

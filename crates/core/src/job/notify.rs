@@ -101,6 +101,12 @@ impl Notify {
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
+        if *self == Self::default() {
+            return Err(
+                "notify is empty: write on, to, late_after, absent_after or heartbeat, or leave it out"
+                    .into(),
+            );
+        }
         if !self.heartbeat.is_empty() {
             check_address("notify.heartbeat", &self.heartbeat)?;
             if self.heartbeat.contains("{{") {
@@ -200,6 +206,11 @@ mod tests {
             ("@daily", r#"{"late_after":"soon"}"#, "notify.late_after"),
             ("", r#"{"late_after":"1h"}"#, "for jobs with a schedule"),
             ("", r#"{"on":[],"to":["x"]}"#, "leave out notify.to"),
+            (
+                "",
+                "{}",
+                "notify is empty: write on, to, late_after, absent_after or heartbeat, or leave it out",
+            ),
             ("", r#"{"on":["failed"]}"#, "unknown variant `failed`"),
             ("", r#"{"to":["a b"]}"#, "notifier name"),
             ("", r#"{"heartbeat":"hc-ping.com/a-secret"}"#, "notify.heartbeat: write http://HOST/PATH"),

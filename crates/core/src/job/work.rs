@@ -11,6 +11,7 @@ use super::program::{LaunchSettings, Program};
 use super::secrets::CommandSecrets;
 use super::variables::validate_variable;
 use super::{Dataflow, Http, JobFile, Work};
+use crate::characters::refuse_hidden;
 
 /// What the runs of a job do, with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -243,7 +244,10 @@ impl JobFile {
             (Program::Argv(argv), false) if argv.first().is_some_and(|program| program.trim().is_empty()) => {
                 return Err("command names no program".into());
             }
-            _ => {}
+            (Program::Argv(argv), _) => {
+                argv.first().map_or(Ok(()), |program| refuse_hidden("the program of command", program))?;
+            }
+            (Program::Line(_), _) => {}
         }
         if !self.directory.is_empty() && !self.directory.starts_with('/') || self.directory.contains('\0') {
             return Err(format!(

@@ -98,8 +98,16 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
 /// # Errors
 /// A calendar is refused; those before it are applied.
 pub(super) fn apply(calendars: &[Calendar], client: &ApiClient) -> Result<Vec<DeclaredAnswer>, CliError> {
+    calendars.iter().filter(|calendar| has_no_line(calendar)).for_each(|calendar| {
+        let name = &calendar.name;
+        output::warn(&[format!("calendar {name} holds no moment: it has no days, weekdays or windows")]);
+    });
     let put = |calendar: &Calendar| Ok(client.put_calendar(&calendar.name, calendar)?);
     calendars.iter().map(put).collect()
+}
+
+fn has_no_line(calendar: &Calendar) -> bool {
+    [&calendar.days, &calendar.weekdays, &calendar.windows].into_iter().all(Vec::is_empty)
 }
 
 /// The result of one calendar, as a line.

@@ -1,5 +1,6 @@
 //! `evenkeel job next`: the next fires of a job, or of a schedule without a job, with notes on unusual ones.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
 use crate::client::ConnectArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 use crate::output;
 use crate::{files, zones};
 use evenkeel_client::requests::NextFiresQuery;
@@ -115,13 +116,26 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
 /// Asks a node for the next fires of a job.
 fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliError> {
     let query = NextFiresQuery { n: Some(next.count as usize), tz: None, from: next.from.clone() };
-    let answer = next.reach.client()?.next_fires(name, &query)?;
+    let answer = next.reach.client()?.next_fires(name, &query).map_err(|e| {
+        let mut failure = CliError::from(e);
+        let unknown = matches!(failure.exit, ExitKind::NotFound | ExitKind::Invalid);
+        if let Some(schedule) = next.name.as_deref().filter(|_| unknown).and_then(meant_schedule) {
+            let _ = write!(failure.message, "\nfor the fires of a schedule write --schedule '{schedule}'");
+        }
+        failure
+    })?;
     let mut notes = answer.notes.into_iter();
     Ok(answer
         .next
         .into_iter()
         .map(|due| ListedFire { due, notes: notes.next().unwrap_or_default() })
         .collect())
+}
+
+/// The schedule that was given in the place of a job's name, if it is one or lacks the `@` of one.
+fn meant_schedule(name: &str) -> Option<String> {
+    let forms = [name.to_owned(), format!("@{name}")];
+    forms.into_iter().find(|text| Schedule::parse(text, "").is_ok())
 }
 
 /// The calendars of a file to try with the schedule.
@@ -172,5 +186,7 @@ fn hashes(line: &str) -> bool {
     let line = line.trim();
     let line = line.strip_prefix("vixie:").or_else(|| line.strip_prefix("quartz:")).unwrap_or(line);
     let words = || line.split([' ', '\t', ',']);
-    !line.starts_with('@') && !line.starts_with("at ") && words().any(|word| word.starts_with(['H', 'h']))
+    // A single word is no rule of cron, as `hourly`, whose mistake is another one.
+    let is_rule = !line.starts_with('@') && !line.starts_with("at ") && line.contains([' ', '\t']);
+    is_rule && words().any(|word| word.starts_with(['H', 'h']))
 }

@@ -61,6 +61,8 @@ pub(crate) fn apply_answer(
                 row.switches = std::mem::take(&mut seen.switches);
                 answer.warnings.extend(seen.unschedulable.take());
                 answer.warnings.extend(schedule_warnings(handle, &seen, now));
+                let doubts = seen.job.work.doubts().into_iter();
+                answer.warnings.extend(doubts.map(|doubt| format!("job {name}: {doubt}")));
                 if seen.own {
                     answer.warnings.extend(lacking(handle, &seen.job, notifiers, &mut host));
                 }

@@ -49,6 +49,11 @@ fn a_closed_job_is_left_out_and_when_it_is_opened_nothing_of_the_past_fires() {
 
     let applied = node.fed(&["calendar", "apply", "-f", "-"], OPEN);
     assert_eq!(text(&applied.stdout), "updated    freeze\n");
+    let warned = text(&applied.stderr);
+    assert!(
+        warned.contains("calendar freeze holds no moment: it has no days, weekdays or windows"),
+        "{warned}"
+    );
     let shown = node.json(&["calendar", "show", "freeze"]);
     assert_eq!((&shown["jobs"][0], &shown["version"]), (&"tick".into(), &2.into()));
     let since = shown["since"].as_str().expect("a moment");
