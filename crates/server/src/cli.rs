@@ -19,7 +19,9 @@ mod draft;
 mod events;
 mod explain;
 mod export;
+mod exposed_passwords;
 mod followed_run;
+mod help_examples;
 mod import;
 mod interrupt;
 mod job_args;
@@ -99,7 +101,7 @@ struct GlobalArgs {
     server: Vec<String>,
     #[arg(long, global = true, hide = true, value_name = "FILE")]
     cluster_key_file: Option<PathBuf>,
-    #[arg(short, long, global = true, hide = true, value_enum, default_value_t)]
+    #[arg(short, long, global = true, hide = true, value_name = "FORMAT", value_enum, default_value_t)]
     output: OutputFormat,
     #[arg(short, long, global = true, hide = true, value_name = "NAMESPACE")]
     namespace: Option<Namespace>,
@@ -113,9 +115,9 @@ enum CliCommand {
     Dev(serve::DevArgs),
     /// Start a node of a cluster
     Serve(Box<serve::ServeArgs>),
-    /// Create or replace the calendars and jobs of files. Applying the same files again changes nothing; only a changed `enabled` ends a switch of an operator
+    /// Create or replace the calendars and jobs of files; applying the same files again changes nothing
     Apply(Box<apply::ApplyArgs>),
-    /// Print the declarations of calendars and jobs as a job file, in TOML, or with -o in yaml or json. Applying it changes nothing
+    /// Print calendars and jobs as a job file, which `apply` takes back unchanged; with -o yaml or json in that format
     Export(export::ExportArgs),
     /// Declare, show, switch and run jobs
     #[command(subcommand)]
@@ -190,7 +192,7 @@ fn arguments() -> Vec<OsString> {
 
 /// The command line with everything that its verbs take.
 fn command() -> Command {
-    contexts::with_context_arg(views::with_view_args(Cli::command()))
+    help_examples::with_examples(contexts::with_context_arg(views::with_view_args(Cli::command())))
 }
 
 /// Parses the command line and runs the command.
@@ -200,7 +202,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
-    for (flag, fix) in exposed(std::env::args_os()) {
+    for (flag, fix) in exposed_passwords::exposed(std::env::args_os()) {
         output::print_message(&format!(
             "warning: the password in {flag} stands in the list of processes and in the shell's history: leave it out of \
              the URL and {fix}"
@@ -361,27 +363,6 @@ fn wanted(args: impl Iterator<Item = OsString>) -> OutputFormat {
     apart.chain(joined).find_map(|word| OutputFormat::from_str(word, false).ok()).unwrap_or_default()
 }
 
-/// The flags whose URLs have a password in them, and the alternative of each.
-fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static str)> {
-    const FLAGS: [(&str, &str); 3] = [
-        ("--registry", "set EVENKEEL_REGISTRY_PASSWORD, or say ?password_file=FILE in it"),
-        ("--history", "set EVENKEEL_HISTORY_PASSWORD, or say ?password_file=FILE in it"),
-        ("--to", "say ?password_file=FILE in it"),
-    ];
-    let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let has_password = |url: &str| {
-        let hosts = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
-        let login = hosts.and_then(|hosts| hosts.rsplit_once('@'));
-        login.is_some_and(|(login, _)| login.contains(':'))
-    };
-    let is_exposed = |flag: &str| {
-        let apart = args.windows(2).any(|pair| pair[0] == flag && has_password(&pair[1]));
-        let joined = |arg: &String| arg.strip_prefix(flag)?.strip_prefix('=').map(has_password);
-        apart || args.iter().any(|arg| joined(arg) == Some(true))
-    };
-    FLAGS.into_iter().filter(|(flag, _)| is_exposed(flag)).collect()
-}
-
 fn report_error(failure: &CliError) -> ExitCode {
     if logging::is_json() {
         let (code, exit) = (failure.exit.name(), failure.code());
@@ -446,29 +427,6 @@ mod tests {
         for line in ["evenkeel --server http://h:1 job list", "evenkeel -o json cluster doctor --registry x"]
         {
             assert!(tried(line).is_ok(), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_password_on_the_command_line_is_told_of() {
-        let flags = |line: &str| {
-            let exposed = exposed(line.split(' ').map(OsString::from));
-            exposed.into_iter().map(|(flag, _)| flag).collect::<Vec<_>>()
-        };
-        assert_eq!(flags("evenkeel serve --registry etcd://u:p@h"), ["--registry"]);
-        assert_eq!(
-            flags("evenkeel serve --registry=mysql://u:p@h/d --history postgres://u:p@h/d"),
-            ["--registry", "--history"]
-        );
-        assert_eq!(flags("evenkeel cluster move --registry sqlite:a:b@c --to redis://:p@h/0"), ["--to"]);
-        for fine in [
-            "--registry etcd://u@h:2379",
-            "--registry postgres://u@h:5432/d?password_file=/x@y",
-            "--registry zookeeper://h1:1,h2:2/n",
-            "--name u:p@h",
-            "--registry",
-        ] {
-            assert_eq!(flags(&format!("evenkeel serve {fine}")), [""; 0], "{fine}");
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, env = "EVENKEEL_ALLOW_PLAIN_HTTP")]
     pub(crate) allow_plain_http: bool,
     /// The format of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) output: OutputFormat,
 }
 

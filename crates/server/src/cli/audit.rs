@@ -19,7 +19,7 @@ pub(crate) struct AuditListArgs {
     /// Only entries about this node, or decided by it
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only requests with this proof of the caller (key, local, process, node, nobody), or that claim this name
+    /// Only requests of this user or token, that claim this name, or with this proof of the caller: key, local, process, node or nobody
     #[arg(long)]
     who: Option<String>,
     /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
@@ -29,7 +29,7 @@ pub(crate) struct AuditListArgs {
     #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     until: Option<String>,
     /// The maximum number of rows
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
     within: NamespaceArgs,

@@ -22,11 +22,11 @@ const SHOWN: usize = 10;
 pub(crate) struct BackfillArgs {
     /// The job's name
     name: String,
-    /// The first moment of the span: 2026-03-01T22:30:00Z, or how long ago, such as 7d
-    #[arg(long, value_name = "MOMENT", required_unless_present = "cancel")]
+    /// The first moment of the span: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
+    #[arg(long, value_name = "WHEN", required_unless_present = "cancel", value_parser = values::when)]
     from: Option<String>,
     /// The first moment after the span, written likewise; now by default
-    #[arg(long, value_name = "MOMENT")]
+    #[arg(long, value_name = "WHEN", value_parser = values::when)]
     to: Option<String>,
     /// Only list the moments that runs would be made for
     #[arg(long)]

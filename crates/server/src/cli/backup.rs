@@ -30,7 +30,7 @@ pub(crate) struct RegistryArgs {
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
     /// The format of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: OutputFormat,
 }
 

@@ -33,7 +33,7 @@ struct BenchPlace {
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
     /// The format of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: OutputFormat,
 }
 

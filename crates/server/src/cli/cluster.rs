@@ -31,7 +31,7 @@ pub(crate) enum ClusterCommand {
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
         form: CompatFormat,
         /// Only this job
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "JOB")]
         job: Option<String>,
         #[command(flatten)]
         within: NamespaceArgs,
@@ -42,7 +42,7 @@ pub(crate) enum ClusterCommand {
     ///
     /// Needs no node, but a registry that a node has made. It writes one entry that nobody looks at, and takes it away again.
     Doctor(doctor::DoctorArgs),
-    /// Copy the registry's data into a file, with nodes running or not: jobs, watermarks, marks, tokens, switches
+    /// Back up the registry's data into a file; the nodes may go on running
     ///
     /// Needs no node. Each job is as it stood at one moment. Members, loads and history are not in it.
     Backup(backup::BackupArgs),

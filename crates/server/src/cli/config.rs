@@ -23,7 +23,7 @@ const HIDDEN: &str = "(not shown)";
 /// What can be done with settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show the settings that `serve` would use with these flags, this environment and this file, with the source of each; fails if one is invalid. Nothing is started, and no secret is shown
+    /// Show the settings that `serve` would use, with the source of each, but no secret; fails if one is not valid
     Check(Box<ConfigCheckArgs>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct ConfigCheckArgs {
     #[arg(long)]
     all: bool,
     /// The format of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: OutputFormat,
     #[command(flatten)]
     written: SettingsArgs,

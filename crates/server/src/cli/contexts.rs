@@ -27,7 +27,7 @@ pub(crate) enum ContextCommand {
     /// List the contexts
     List {
         /// The format of the answer
-        #[arg(short, long, value_enum, default_value_t)]
+        #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: OutputFormat,
     },
     /// Show a context; by default the one that is used
@@ -35,7 +35,7 @@ pub(crate) enum ContextCommand {
         /// The context's name
         name: Option<String>,
         /// The format of the answer
-        #[arg(short, long, value_enum, default_value_t)]
+        #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
         output: OutputFormat,
     },
     /// Remove a context; its files stay
@@ -56,7 +56,7 @@ pub(crate) struct ContextAddArgs {
     /// The file with the cluster's key, or with the secret of an API token; it is sent only to the context's own addresses
     #[arg(long, value_name = "FILE")]
     cluster_key_file: Option<PathBuf>,
-    /// The certificates of authorities whose servers are trusted, in PEM
+    /// A PEM file of trusted certificates: of authorities, or of a server that signed its own
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// The namespace of names that are written without one

@@ -152,6 +152,10 @@ fn chapter(out: &mut String, command: &Command, path: &str, depth: usize) {
     }
     let is_own = |arg: &&Arg| !(is_view(arg) || talks && COMMON.contains(&arg.get_id().as_str()));
     table(out, command.get_arguments().filter(is_own));
+    if let Some(examples) = command.get_after_help().map(ToString::to_string) {
+        let lines = examples.lines().filter_map(|line| line.strip_prefix("  "));
+        out.push_str(&format!("\n```sh\n{}\n```\n", lines.collect::<Vec<_>>().join("\n")));
+    }
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
         chapter(out, verb, &format!("{path} {}", verb.get_name()), depth + 1);
     }

@@ -24,7 +24,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
     identity: Option<PathBuf>,
     /// The format of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: OutputFormat,
 }
 

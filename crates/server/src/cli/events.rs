@@ -31,7 +31,7 @@ pub(crate) struct EventListArgs {
     #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     since: Option<String>,
     /// The maximum number of rows
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
     within: NamespaceArgs,

@@ -10,7 +10,7 @@ use crate::output;
 /// What can be explained.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainCommand {
-    /// Explain which node has a job, by which rule, facts and epoch, and why the job runs or does not run
+    /// Explain which node owns a job and why, and why the job runs or does not run
     Job {
         /// The job's name
         name: String,

@@ -64,7 +64,7 @@ pub(crate) struct CrontabArgs {
     #[arg(long)]
     seconds: bool,
     /// The time zone of entries without CRON_TZ; by default the zone of this host
-    #[arg(long)]
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// The prefix of the jobs' names; the file's name by default
     #[arg(long, value_name = "NAME")]

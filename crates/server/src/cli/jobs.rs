@@ -29,11 +29,11 @@ use evenkeel_client::requests::{JobListQuery, LogSearchQuery};
 pub(crate) enum JobCommand {
     /// Create or replace the calendars and jobs of files, as `evenkeel apply` does
     Apply(Box<ApplyArgs>),
-    /// Declare a new job of a few flags; on a terminal what is left out is asked for
+    /// Declare a job by flags; on a terminal it asks for what is left out
     New(Box<JobNewArgs>),
-    /// Edit a job's declaration in $VISUAL or $EDITOR, see what would change, and declare it if no other caller has changed it meanwhile
+    /// Edit a job in $VISUAL or $EDITOR; it shows what would change, and refuses if another caller changed the job meanwhile
     Edit(JobEditArgs),
-    /// List the jobs of a namespace, or those with a text in their name, with their next fire, last outcome and runs
+    /// List jobs with their next fire, last outcome and runs
     List {
         /// Only jobs with this text in their name, in either case
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -46,9 +46,9 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// Show a job's declaration and its state; with -o toml, yaml or json only the declaration, which `job apply` takes back unchanged
+    /// Show a job's declaration and state; with -o toml, yaml or json the declaration alone, which `apply` takes back
     Show(JobShowArgs),
-    /// Give a job that neither runs nor waits another name, with its declaration and switches; its earlier runs stay under the old name
+    /// Give a job that neither runs nor waits another name; its earlier runs stay under the old one
     Rename(JobRenameArgs),
     /// List the versions of a job, the latest first: who changed it, when, and which keys
     History(JobHistoryArgs),
@@ -58,7 +58,7 @@ pub(crate) enum JobCommand {
     Rollback(JobRollbackArgs),
     /// Show the next fires of a job, or of a schedule without a job
     Next(NextFiresArgs),
-    /// Print the output of a job's latest runs, each line with its run and attempt, the latest run first
+    /// Print or search the output of a job's latest runs, the latest first
     Logs {
         #[command(flatten)]
         job: JobArgs,
@@ -72,9 +72,9 @@ pub(crate) enum JobCommand {
         #[arg(long)]
         raw: bool,
     },
-    /// Run a job once, now, or many. If no node can run it, the reason is printed and the request waits
+    /// Run a job now, or many, once each, beside the schedule; if no node can, it prints why and the run waits
     Run(RunNowArgs),
-    /// Run a job for the fires of a span of the past, one run for each, in their order
+    /// Run a job once for each fire of a past span, in their order
     Backfill(BackfillArgs),
     /// Pause a job, or many: it has only manual runs, and its node keeps it
     Pause {

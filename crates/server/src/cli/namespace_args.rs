@@ -8,7 +8,7 @@ use evenkeel_core::ids::{
 /// The namespace of what is named without one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NamespaceArgs {
-    /// The namespace of names that are written without one
+    /// The namespace of names that are written without one, unlike team-a/nightly; `default` if no other one is given
     #[arg(short, long, value_name = "NAMESPACE", env = "EVENKEEL_NAMESPACE")]
     pub(crate) namespace: Option<Namespace>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct NamespaceArgs {
 pub(crate) struct ListedNamespaceArgs {
     #[command(flatten)]
     pub(crate) one: NamespaceArgs,
-    /// List what is in all namespaces
+    /// Everything in all namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
 }

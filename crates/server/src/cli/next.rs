@@ -31,13 +31,13 @@ pub(crate) struct NextFiresArgs {
     #[arg(long, value_name = "TEXT")]
     schedule: Vec<String>,
     /// The time zone of that schedule; UTC by default
-    #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "ZONE", requires = "schedule", default_value = "", hide_default_value = true)]
     timezone: String,
     /// The name of the future job, which determines `H` and the jitter
     #[arg(long = "name", value_name = "JOB", requires = "schedule")]
     called: Option<JobName>,
     /// How clock changes affect it: skip, shift, once or twice; by default each rule's form decides
-    #[arg(long, requires = "schedule", value_parser = chosen::<Dst>)]
+    #[arg(long, value_name = "HOW", requires = "schedule", value_parser = chosen::<Dst>)]
     dst: Option<Dst>,
     /// The maximum shift of its fires, such as 5m
     #[arg(long, value_name = "SPAN", requires = "called", default_value = "", hide_default_value = true)]
@@ -55,7 +55,7 @@ pub(crate) struct NextFiresArgs {
     #[arg(long, value_name = "NAME", requires = "calendars")]
     require_calendars: Vec<CalendarName>,
     /// The number of fires
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     count: u32,
     /// The time zone of the output; by default your own, and UTC with -o json
     #[arg(long, value_name = "ZONE")]

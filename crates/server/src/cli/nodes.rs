@@ -30,7 +30,7 @@ const DRAINING: &str = "draining: it claims nothing more and gives up its jobs a
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// List the living nodes, and nodes that left within the last day, with the load that each measured last; nodes measure once a minute
+    /// List nodes that are online, and those that left within the last day, with their load of the last minute
     List {
         #[command(flatten)]
         reach: ConnectArgs,
@@ -47,8 +47,8 @@ pub(crate) enum NodeCommand {
         /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
         #[arg(long, value_name = "WHEN", default_value = "1d", value_parser = super::values::when)]
         since: String,
-        /// The maximum number of points
-        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        /// The maximum number of minutes
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
         #[command(flatten)]
         reach: ConnectArgs,
@@ -108,7 +108,7 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// Mark a node online that its peers could not reach
+    /// Mark a node as online that the other nodes count as offline
     Activate {
         /// The node's name
         name: String,

@@ -34,7 +34,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "ZONE", requires = "zoned")]
     timezone: Option<String>,
     /// Only this job
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "JOB")]
     job: Option<String>,
     /// Only jobs whose labels meet all these conditions, as team=billing|sales,!legacy
     #[arg(short, long, value_name = "CONDITIONS")]

@@ -36,13 +36,13 @@ pub(crate) struct RunRetryArgs {
     #[arg(long, requires = "since")]
     failed: bool,
     /// With --failed, only of this job
-    #[arg(long, value_name = "NAME", requires = "failed")]
+    #[arg(long, value_name = "JOB", requires = "failed")]
     job: Option<String>,
-    /// With --failed, only fires that are due from this moment on: RFC 3339, or a time before now such as 1h
-    #[arg(long, value_name = "TIME", value_parser = when, requires = "failed")]
+    /// With --failed, only fires that were due at this time or later: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
+    #[arg(long, value_name = "WHEN", value_parser = when, requires = "failed")]
     since: Option<String>,
-    /// With --failed, only fires that are due before this moment, written likewise
-    #[arg(long, value_name = "TIME", value_parser = when, requires = "failed")]
+    /// With --failed, only fires that were due before this time, written likewise
+    #[arg(long, value_name = "WHEN", value_parser = when, requires = "failed")]
     until: Option<String>,
     /// With --failed, do not ask; needed where no person can be asked
     #[arg(long, requires = "failed")]

@@ -27,9 +27,9 @@ const WAIT_SLICE_SECS: u64 = 25;
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
-    /// List runs: first the waiting runs with the reason, at most half of the list if there are others, then the others, the latest first
+    /// List runs, the latest first; the waiting ones stand before the others, each with its reason
     List(RunListArgs),
-    /// List all runs that are running now, with their number
+    /// List the runs that are running now, and count them
     Running {
         #[command(flatten)]
         within: ListedNamespaceArgs,
@@ -49,7 +49,7 @@ pub(crate) enum RunCommand {
         #[arg(short, long)]
         follow: bool,
         /// The attempt; the latest by default
-        #[arg(long)]
+        #[arg(long, value_name = "N")]
         attempt: Option<u32>,
         /// Only the last N lines, at most 10,000; with --follow also what comes after them
         #[arg(long, value_name = "N")]
@@ -95,22 +95,22 @@ pub(crate) enum RunCommand {
 #[derive(Debug, Args)]
 pub(crate) struct RunListArgs {
     /// Only runs of this job
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "JOB")]
     job: Option<String>,
     /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting; give several with commas or by repeating the flag
     #[arg(long, value_parser = state, value_delimiter = ',')]
     state: Vec<String>,
     /// Only runs of this node
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only runs of fires that are due from this moment on: RFC 3339, or a time before now such as 10m
-    #[arg(long, value_name = "TIME", value_parser = when)]
+    /// Only runs of fires that were due at this time or later: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
+    #[arg(long, value_name = "WHEN", value_parser = when)]
     since: Option<String>,
-    /// Only runs of fires that are due before this moment, written likewise
-    #[arg(long, value_name = "TIME", value_parser = when)]
+    /// Only runs of fires that were due before this time, written likewise
+    #[arg(long, value_name = "WHEN", value_parser = when)]
     until: Option<String>,
     /// The maximum number of rows
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
     within: ListedNamespaceArgs,

@@ -24,7 +24,7 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// Create an API token and print it: it is shown only now. A program shows it as a key, with --cluster-key-file or as Authorization: Bearer TOKEN; one with --trigger runs one job, as a webhook
+    /// Create an API token and print its secret, which is shown only this once. Programs send it as Authorization: Bearer SECRET
     Create(TokenArgs),
     /// Give an API token another secret and print it; the old one ends at once, or after the overlap
     Rotate {

@@ -57,7 +57,7 @@ pub(crate) struct UserSettingsArgs {
     /// Read the user's password from standard input: 10 bytes or more, without the line's end
     #[arg(long)]
     password_stdin: bool,
-    /// Whether the user is let in no more: true or false
+    /// Whether the user may not log in any more: true or false
     #[arg(long, value_name = "BOOL")]
     disabled: Option<bool>,
     /// A description for people

@@ -22,7 +22,7 @@ pub(crate) struct JobHistoryArgs {
     /// The job's name
     name: String,
     /// The maximum number of versions
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
     within: NamespaceArgs,

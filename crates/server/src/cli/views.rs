@@ -57,7 +57,7 @@ pub(super) struct ViewArgs {
     /// How times are shown to people; in tables on a terminal relative, otherwise in the time zone of this host
     #[arg(long, value_enum, value_name = "FORMAT")]
     time: Option<TimeFormat>,
-    /// Show the answer again and again until Ctrl-C, each time after so long, such as 5s; elsewhere than on a terminal only when it has changed
+    /// Show the answer again and again until Ctrl-C, every 2s, or as often as given: --watch=10s; elsewhere than on a terminal only when it has changed
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = interval)]
     watch: Option<TimeSpan>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct KubernetesArgs {
     /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import k8s-cronjob -
     file: PathBuf,
     /// The time zone of schedules without timeZone, which is that of the cluster's controller
-    #[arg(long, default_value = "UTC")]
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
     timezone: String,
     #[command(flatten)]
     mode: ImportModeArgs,
@@ -65,7 +65,7 @@ pub(crate) struct SystemdArgs {
     #[arg(required = true)]
     units: Vec<PathBuf>,
     /// The time zone of calendar events that name none; by default the zone of this host
-    #[arg(long)]
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     #[command(flatten)]
     mode: ImportModeArgs,
@@ -205,7 +205,7 @@ pub(crate) struct AnacronArgs {
     /// The anacrontab, as /etc/anacrontab, or - for standard input
     file: PathBuf,
     /// The time zone of the jobs; by default the zone of this host
-    #[arg(long)]
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     #[command(flatten)]
     mode: ImportModeArgs,
@@ -226,7 +226,7 @@ impl AnacronArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CodeJobArgs {
     /// The time zone of schedules that name none, which is that of the other scheduler's process; by default that of this host
-    #[arg(long)]
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// The command of jobs that are code of a program, as 'java -cp app.jar {class} {job}'; without it they are refused
     #[arg(long, value_name = "TEMPLATE", default_value = "")]
