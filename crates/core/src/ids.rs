@@ -273,7 +273,11 @@ impl fmt::Display for RunId {
 impl FromStr for RunId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let bad = || IdError(format!("run {text:?} is not job:due:shard or job:ask-request:shard"));
+        let bad = || {
+            IdError(format!(
+                "{text:?} is no id of a run: write it as lists of runs show it, such as nightly:1767225600000:0"
+            ))
+        };
         let mut parts = text.split(':');
         let (Some(job), Some(fire), Some(shard), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())

@@ -39,6 +39,7 @@ mod namespace_args;
 mod namespaces;
 mod next;
 mod nodes;
+mod number_error;
 mod parameter_arg;
 mod plan;
 mod prompt;
@@ -267,7 +268,10 @@ fn parse_words(words: impl Iterator<Item = OsString> + Clone) -> Result<(Cli, Vi
     let matches = command().try_get_matches_from(words.clone());
     // Errors of the command line, too, are printed in the format that it requests.
     output::choose(matches.as_ref().map_or_else(|_| wanted(words.clone()), output_of));
-    let matches = matches.map_err(|error| unknown_verb::explained(error, &command(), words.clone()))?;
+    let matches = matches.map_err(|error| {
+        let root = command();
+        number_error::explained(unknown_verb::explained(error, &root, words.clone()), &root)
+    })?;
     misplaced(&matches)?;
     refuse_toml(&matches)?;
     let matches = match in_context(&matches)? {

@@ -95,7 +95,7 @@ pub(crate) struct CliError {
 impl CliError {
     /// An error of this kind.
     pub(crate) fn new(exit: ExitKind, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), run_code: None }
+        Self { exit, message: without_numbers(message.into()), run_code: None }
     }
 
     /// An error for a run that was followed and did not succeed: the process ends with its exit code, from 1 to 255.
@@ -141,6 +141,16 @@ impl CliError {
     }
 }
 
+/// The message without the numbers of the system's errors, which say nothing beside their text.
+fn without_numbers(mut message: String) -> String {
+    const BEFORE: &str = " (os error ";
+    while let Some(at) = message.find(BEFORE) {
+        let Some(length) = message[at..].find(')') else { break };
+        message.replace_range(at..=at + length, "");
+    }
+    message
+}
+
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -166,6 +176,14 @@ mod tests {
     fn the_code_of_a_run_takes_the_place_of_the_kind_and_is_never_0() {
         assert_eq!(CliError::new(ExitKind::Conflict, "").code(), 6);
         assert_eq!([CliError::of_run(255, "").code(), CliError::of_run(0, "").code()], [255, 1]);
+    }
+
+    #[test]
+    fn the_number_of_an_error_of_the_system_is_left_out() {
+        let why = std::io::Error::from_raw_os_error(2);
+        let message =
+            CliError::unreadable("a.toml", &why).message + &CliError::usage(format!("b: {why}!")).message;
+        assert_eq!(message, "a.toml: cannot be read: No such file or directoryb: No such file or directory!");
     }
 
     #[test]

@@ -253,7 +253,8 @@ fn texts(path: &Path, request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliErr
     paths.retain(|path| !is_shared(path));
     let shared = beside.map_or(Ok(None), shared)?;
     if paths.is_empty() && !request.may_be_empty {
-        return Err(cannot(path, &"it holds no *.toml, *.yaml, *.yml or *.json with jobs"));
+        let why = "it holds no *.toml, *.yaml, *.yml or *.json with jobs";
+        return Err(CliError::usage(format!("{}: {why}", path.display())));
     }
     paths.iter().map(|path| Ok(FileText { shared: shared.clone(), ..text_of(path)? })).collect()
 }
@@ -262,7 +263,7 @@ fn texts(path: &Path, request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliErr
 fn text_of(path: &Path) -> Result<FileText, CliError> {
     let Some(language) = language(path) else {
         let why = "a job file is named *.toml, *.yaml, *.yml or *.json";
-        return Err(CliError::unreadable(path.display(), why));
+        return Err(CliError::usage(format!("{}: {why}", path.display())));
     };
     let text =
         bounded::text(path, FILE_BYTES_MAX).map_err(|e| CliError::unreadable_input(path.display(), &e))?;

@@ -256,7 +256,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|e| {
         let fix = match e.kind() {
             std::io::ErrorKind::AddrInUse => {
-                "it is in use: stop who uses it, or choose another --port".to_owned()
+                "it is in use: stop the program that listens there, or choose another --port".to_owned()
             }
             std::io::ErrorKind::AddrNotAvailable => {
                 "this host has no such address: correct --listen".to_owned()

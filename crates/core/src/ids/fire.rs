@@ -48,7 +48,7 @@ impl FromStr for FireId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         // A run of its first shard differs from it in the shard only.
         let run: Option<RunId> = format!("{text}:0").parse().ok();
-        let run = run.ok_or_else(|| IdError(format!("fire {text:?} is not job:due or job:ask-request")))?;
+        let run = run.ok_or_else(|| IdError(format!("{text:?} is no id of a run or a fire: write it as lists of runs show it, such as nightly:1767225600000:0")))?;
         Ok(Self { job: run.job, fire: run.fire })
     }
 }

@@ -116,7 +116,12 @@ impl FromStr for JobSelector {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let conditions = text.split(',').map(str::trim).filter(|condition| !condition.is_empty());
-        let conditions = conditions.map(Condition::parse).collect::<Result<Vec<_>, _>>()?;
+        let conditions = conditions.map(Condition::parse).collect::<Result<Vec<_>, _>>();
+        let conditions = conditions.map_err(|e| {
+            IdError::new(format!(
+                "{e}; write labels as team=billing, team=billing|sales, team or !team, with commas between"
+            ))
+        })?;
         match conditions.len() > LABELS_MAX {
             true => Err(IdError::new(format!(
                 "there are {} conditions, allowed are {LABELS_MAX}",

@@ -236,7 +236,8 @@ async fn compared_unlocked<T>(
         }
         Some((_, WrongKeyPenalty::None)) | None => {}
     }
-    let text = "the key is not the cluster's, or the token or password is wrong, expired, disabled or not for this address";
+    let text = "the key is not the cluster's, or the token or password is wrong, expired, disabled or not for this address: \
+                give another one with --cluster-key-file or as Authorization: Bearer KEY";
     let mut response = unauthorized(text.to_owned());
     response.extensions_mut().insert(WrongKeyMarker);
     Err(response)

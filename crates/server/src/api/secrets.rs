@@ -57,7 +57,9 @@ pub(super) async fn put(
     let Path(name) = name?;
     let SecretBody { value } = read_body(&body, ReadTarget::Body)?;
     if value.trim_end_matches(['\r', '\n']).is_empty() {
-        return Err(ApiError::invalid("the secret is empty"));
+        return Err(ApiError::invalid(
+            "the secret is empty: give its value on standard input, or in the file of --file",
+        ));
     }
     if value.len() > SECRET_MAX {
         return Err(ApiError::invalid(format!("the secret is longer than {SECRET_MAX} bytes")));

@@ -29,7 +29,7 @@ pub(super) async fn list(
         (Some(page), true) => Ok(Json(queries::folded(page)).into_response()),
         (None, _) if queries::job(&app.handle, &name).is_none() => Err(unknown(&app.handle, &name)),
         (None, _) => {
-            Err(ApiError::invalid(format!("job {name} is not sharded: it has one holder and no shards")))
+            Err(ApiError::invalid(format!("job {name} is not sharded: it has one owner and no shards")))
         }
     }
 }

@@ -132,7 +132,7 @@ impl ManyJobs {
         let names: Vec<String> = jobs.into_iter().map(|job| job.name).collect();
         if names.is_empty() {
             let none: &[BulkRow<'_>] = &[];
-            return output::list(self.reach.output, none, "there is no such job");
+            return output::list(self.reach.output, none, "no job matches");
         }
         if !self.is_trial {
             self.make_sure(verb, &names)?;

@@ -148,7 +148,12 @@ impl RunArgs {
         output::missing(&page.missing);
         // What waits has no output yet, and nothing to show but its reason.
         let latest = page.runs.into_iter().next().or_else(|| page.waiting.into_iter().next());
-        let none = || CliError::new(ExitKind::NotFound, format!("job {job} has no run yet"));
+        let none = || {
+            CliError::new(
+                ExitKind::NotFound,
+                format!("job {job} has no run yet: start one with `evenkeel job run {job}`"),
+            )
+        };
         Ok(Self { run: latest.ok_or_else(none)?.run, ..self })
     }
 }

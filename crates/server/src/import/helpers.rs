@@ -118,7 +118,8 @@ pub(crate) fn yaml(text: &str, shown: &str) -> Result<Vec<Value>, CliError> {
     let wrong = |why: &dyn std::fmt::Display| CliError::invalid(format!("{shown}: {why}"));
     text_input::within_limits(text).map_err(|mistake| wrong(&mistake))?;
     let documents = serde_yaml_ng::Deserializer::from_str(text);
-    documents.map(|document| Value::deserialize(document).map_err(|e| wrong(&e))).collect()
+    let no_yaml = |e: serde_yaml_ng::Error| wrong(&format!("it is no YAML: {e}"));
+    documents.map(|document| Value::deserialize(document).map_err(no_yaml)).collect()
 }
 
 /// A cron line of five fields as robfig's library and those like it write it, in our dialect, and what was rewritten.

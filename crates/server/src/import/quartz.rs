@@ -20,7 +20,8 @@ const NATIVE: &str = "org.quartz.jobs.NativeJob";
 /// The text is no XML, or holds no job.
 pub(crate) fn read(text: &str, source: &ImportSource) -> Result<Imported, CliError> {
     let wrong = |why: &dyn std::fmt::Display| CliError::invalid(format!("{}: {why}", source.shown));
-    let QuartzFile { jobs, triggers, others } = xml::read(text).map_err(|e| wrong(&e))?;
+    let QuartzFile { jobs, triggers, others } =
+        xml::read(text).map_err(|e| wrong(&format!("it is no XML with job-scheduling-data: {e}")))?;
     if jobs.is_empty() && triggers.is_empty() {
         return Err(wrong(&"it holds no job of Quartz: give a file with job-scheduling-data"));
     }

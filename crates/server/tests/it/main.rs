@@ -51,6 +51,7 @@ mod logs;
 mod many_jobs;
 mod mcp;
 mod metrics;
+mod mistakes;
 mod names;
 mod namespaces;
 mod notify;

@@ -58,7 +58,7 @@ fn many_jobs_are_switched_run_and_deleted_by_their_labels() {
     let deleted = node.ok(&["job", "delete", "-l", "team=a", "--yes"]);
     assert_eq!(words(&deleted), ["JOB OUTCOME MORE", "a1 deleted -", "a2 deleted -", "", "2 deleted"]);
     assert_eq!(node.ok(&["job", "list", "-o", "name"]), "b1\n");
-    assert_eq!(node.ok(&["job", "delete", "-l", "team=a", "--yes"]), "there is no such job\n");
+    assert_eq!(node.ok(&["job", "delete", "-l", "team=a", "--yes"]), "no job matches\n");
     for wrong in [
         &["job", "pause", "b1", "--all"][..],
         &["job", "pause"],

@@ -48,7 +48,7 @@ pub(super) fn declare(ctx: &RuleContext<'_>, calendar: &Calendar) -> ItemDecisio
 /// Deletes a calendar that no job names.
 pub(super) fn delete(ctx: &RuleContext<'_>, name: &CalendarName) -> ItemDecision {
     if ctx.view.calendar(name).is_none() {
-        let text = format!("there is no calendar {name}: `calendar list` shows those there are");
+        let text = format!("there is no calendar {name}: `evenkeel calendar list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let jobs: Vec<String> =

@@ -61,7 +61,10 @@ pub(super) fn used(ctx: &RuleContext<'_>, principal: &Principal) -> ItemDecision
 
 fn missing(kind: PrincipalKind, name: &PrincipalName) -> ItemDecision {
     let kind = kind.as_str();
-    refuse(Refusal::NotFound, format!("there is no {kind} {name}: `{kind} list` shows those there are"))
+    refuse(
+        Refusal::NotFound,
+        format!("there is no {kind} {name}: `evenkeel {kind} list` shows those there are"),
+    )
 }
 
 fn put(ctx: &RuleContext<'_>, of: (PrincipalKind, &PrincipalName), principal: Principal) -> Txn {

@@ -42,7 +42,7 @@ pub(super) fn set(ctx: &RuleContext<'_>, secret: &SealedSecret) -> ItemDecision 
 /// Deletes a secret. Jobs that name it fail from now on, unless their node has a file of that name.
 pub(super) fn delete(ctx: &RuleContext<'_>, name: &SecretName) -> ItemDecision {
     if ctx.view.secret(name).is_none() {
-        let text = format!("there is no secret {name}: `secret list` shows those there are");
+        let text = format!("there is no secret {name}: `evenkeel secret list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let deleted = |version| SecretRecord::Deleted { version };
