@@ -49,7 +49,7 @@ export const en = {
     running: "running", succeeded: "succeeded", failed: "failed", missed: "missed", skipped: "skipped", killed: "killed",
     waiting: "waiting", lost: "lost", fenced: "fenced", timed_out: "timed out", online: "online", offline: "offline",
     drained: "drained", draining: "draining", gone: "gone", paused: "paused", disabled: "disabled", enabled: "enabled",
-    cordoned: "cordoned", ok: "ok", degraded: "degraded", failing: "failing", idle: "idle", claimed: "claimed", off: "off",
+    cordoned: "cordoned", ok: "ok", degraded: "degraded", failing: "failing", idle: "idle", claimed: "claimed", off: "off", shadow: "shadow",
   } as Record<string, string>,
   // Overview.
   tiles: { verdict: "Cluster", jobs: "Jobs that may fire", nodes: "Nodes", running: "Running now", attention: "Need attention" },

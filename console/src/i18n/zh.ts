@@ -47,7 +47,7 @@ export const zh: Messages = {
     running: "运行中", succeeded: "成功", failed: "失败", missed: "错过", skipped: "跳过", killed: "已终止",
     waiting: "等待中", lost: "丢失", fenced: "已隔离", timed_out: "超时", online: "在线", offline: "离线",
     drained: "已排空", draining: "排空中", gone: "已离开", paused: "已暂停", disabled: "已停用", enabled: "已启用",
-    cordoned: "已封锁", ok: "正常", degraded: "降级", failing: "故障", idle: "空闲", claimed: "已认领", off: "关闭",
+    cordoned: "已封锁", ok: "正常", degraded: "降级", failing: "故障", idle: "空闲", claimed: "已认领", off: "关闭", shadow: "影子",
   },
   tiles: { verdict: "集群", jobs: "可触发的作业", nodes: "节点", running: "正在运行", attention: "需要关注" },
   verdicts: { ok: "良好", degraded: "降级", failing: "故障" },

@@ -78,7 +78,7 @@ const Declaration = ({ detail }: { detail: Detail }) => {
           [words.schedule, <Rules job={{ schedule: rulesOf(job), timezone }} />],
           [words.next, <Due job={detail} />],
           [words.owner, <NodeLink name={detail.owner} />],
-          [words.placement, job.placement ?? "claimed"],
+          [words.placement, <>{job.placement ?? "claimed"} {job.shadow && <Chip state="shadow" />}</>],
           [words.command, <code class="wide"><Text of={commandOf(job)} /></code>],
           ...(job.description ? [[words.description, <Text of={job.description} />] as [string, preact.ComponentChildren]] : []),
           ...(labels.length > 0 ? [[words.labels, <Text of={labels.join(", ")} />] as [string, preact.ComponentChildren]] : []),

@@ -59,7 +59,7 @@ const Row = ({ job, pages, top, chosen, choose }: {
       <span role="cell" class="tick">
         <input type="checkbox" checked={chosen} aria-label={words.select(job.name)} onChange={(event) => choose(event.currentTarget.checked)} />
       </span>
-      <span role="cell" class="name"><JobLink name={job.name} /></span>
+      <span role="cell" class="name"><JobLink name={job.name} /> {job.shadow && <Chip state="shadow" />}</span>
       <span role="cell" class="rules"><Rules job={job} /></span>
       <span role="cell">
         {ran?.last ? <RunLink run={ran.last.run}><Chip state={ran.last.state} /></RunLink> : ran ? "–" : ""}

@@ -1,8 +1,9 @@
 //! `evenkeel report`: whether every fire that was due is accounted for.
 
 mod against;
+mod arguments;
+mod numbers;
 
-use clap::{ArgGroup, Args};
 use evenkeel_client::requests::ReportQuery;
 use evenkeel_client::types::{FireState, ReportCounts, ReportJob, ReportRow};
 use jiff::civil::Date;
@@ -10,48 +11,13 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use serde::Serialize;
 
-use super::namespace_args::ListedNamespaceArgs;
 use super::values;
-use crate::client::{ApiClient, ConnectArgs};
+use crate::client::ApiClient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat, TableRow, or_dash};
 use crate::{local_time, zones};
-
-/// `report`.
-#[derive(Debug, Args)]
-#[command(group(ArgGroup::new("zoned").multiple(true).args(["day", "against"])))]
-pub(crate) struct ReportArgs {
-    /// The day, such as 2026-11-26, today or yesterday; without it and --since, the last 24 hours
-    #[arg(long, value_name = "DATE", conflicts_with_all = ["since", "until"])]
-    day: Option<String>,
-    /// Only fires that were due at this time or later: how long ago, such as 6h, or a moment such as 2026-03-01T22:30:00Z
-    #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
-    since: Option<String>,
-    /// Only fires that were due before this time, written likewise; now by default. A span has at most 7 days
-    #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
-    until: Option<String>,
-    /// The time zone in which the day begins and ends, and of times without an offset in the file of --against; by default your own
-    #[arg(long, value_name = "ZONE", requires = "zoned")]
-    timezone: Option<String>,
-    /// Only this job
-    #[arg(long, value_name = "JOB")]
-    job: Option<String>,
-    /// Only jobs whose labels meet all these conditions, as team=billing|sales,!legacy
-    #[arg(short, long, value_name = "CONDITIONS")]
-    label: Option<String>,
-    /// Show the fires that ran, too
-    #[arg(long)]
-    all: bool,
-    /// Fail also for fires that failed, were missed or killed, or have no outcome yet
-    #[arg(long)]
-    strict: bool,
-    #[command(flatten)]
-    against: against::AgainstArgs,
-    #[command(flatten)]
-    within: ListedNamespaceArgs,
-    #[command(flatten)]
-    reach: ConnectArgs,
-}
+pub(crate) use arguments::ReportArgs;
+use numbers::grouped;
 
 /// The whole report, for programs.
 #[derive(Debug, Serialize)]
@@ -164,19 +130,6 @@ fn summary(report: &FireReport) -> String {
     let further = further.into_iter().filter(|(fires, _)| *fires > 0);
     let further: String = further.map(|(fires, text)| format!("; {} {text}", grouped(fires))).collect();
     format!("{fires} of {jobs}: {}{further}", parts.join(", "))
-}
-
-/// A number with commas between its thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Reads all pages, and of jobs with very many fires all parts.

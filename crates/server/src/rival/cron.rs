@@ -3,7 +3,8 @@
 use evenkeel_core::time::Wall;
 use serde_json::Value;
 
-use super::{RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject, moment_text};
+use super::log::{RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject};
+use super::moment_text;
 
 /// The programs that write such lines, in small letters.
 const CRONS: [&str; 4] = ["cron", "crond", "anacron", "/usr/sbin/cron"];

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject, moment_text};
+use super::log::{RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject};
+use super::moment_text;
 use crate::import::helpers;
 
 /// Marks a Job that a person made of a CronJob.

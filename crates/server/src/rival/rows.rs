@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{BadRecord, RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject, moment_text};
+use super::log::{BadRecord, RivalFire, RivalLog, RivalRecord, RivalSource, RivalSubject};
+use super::moment_text;
 use crate::import::foreign_keys::scalar;
 use crate::import::sql_rows::{self, ForeignRow, column};
 

@@ -1,5 +1,8 @@
 //! Each format, recognized by its content, and records that cannot be read.
 
+use evenkeel_core::time::{Millis, Wall};
+use jiff::tz::TimeZone;
+
 use super::*;
 
 fn source() -> RivalSource {

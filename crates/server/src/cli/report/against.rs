@@ -5,19 +5,20 @@ mod known_jobs;
 mod own_fires;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use evenkeel_core::time::{Millis, TimeSpan, Wall};
 use jiff::tz::TimeZone;
 
 use self::compared::{ComparedJob, FireComparison};
 use self::known_jobs::{CompareUnit, KnownJobs};
 use self::own_fires::OwnFires;
-use super::{ReportArgs, day_of, grouped};
+use super::arguments::ReportArgs;
+use super::day_of;
+use super::numbers::grouped;
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
-use crate::rival::{self, RivalFormat, RivalLog, RivalSource};
+use crate::rival::{self, RivalLog, RivalSource};
 use crate::{bounded, zones};
 
 /// The size limit of a file.
@@ -29,20 +30,6 @@ const DAY: Millis = Millis::secs(86_400);
 /// How many records that cannot be read are named, and how many fires that differ.
 const SHOWN: usize = 5;
 const ROWS: usize = 20;
-
-/// What the runs are compared with.
-#[derive(Debug, Args)]
-pub(super) struct AgainstArgs {
-    /// Compare the runs of this cluster with what another scheduler really did, which this file says: rows with job and time as CSV or JSON, rows of xxl_job_log or JOB_EXECUTION_LOG, kubectl get jobs -o json, journalctl -o json, a log of cron, or - for standard input; may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with = "strict")]
-    pub(super) against: Vec<PathBuf>,
-    /// The format of these files; recognized by their content if left out
-    #[arg(long, value_name = "NAME", requires = "against")]
-    against_format: Option<RivalFormat>,
-    /// How much the two starts of a fire may differ, such as 90s; 60s by default
-    #[arg(long, value_name = "TIME", requires = "against")]
-    tolerance: Option<TimeSpan>,
-}
 
 /// Compares, and fails if something differs.
 ///

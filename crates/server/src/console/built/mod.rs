@@ -2,10 +2,10 @@
 
 use super::assets::ConsoleFile;
 
-// The digest of the sources that these files were built from: 43209f9fb39de4fc484821aeca163d9326bda444827dda67f09b8a127fcebc12
+// The digest of the sources that these files were built from: c169fa05f587444bd49d05e851e4bbbdcdc954bd118c4a4d45cfb0c984dd53f2
 
 /// The file with the program.
-pub(super) const SCRIPT: &str = "app-107656149598.js";
+pub(super) const SCRIPT: &str = "app-7b0e0dd2ea54.js";
 /// The file with the style sheet.
 pub(super) const STYLE: &str = "app-294286af61a3.css";
 /// The files.
@@ -17,10 +17,10 @@ pub(super) const FILES: &[ConsoleFile] = &[
         gzip: include_bytes!("live-60138f480a36.js.gz"),
     },
     ConsoleFile {
-        name: "app-107656149598.js",
+        name: "app-7b0e0dd2ea54.js",
         kind: "text/javascript; charset=utf-8",
-        plain: include_bytes!("app-107656149598.js"),
-        gzip: include_bytes!("app-107656149598.js.gz"),
+        plain: include_bytes!("app-7b0e0dd2ea54.js"),
+        gzip: include_bytes!("app-7b0e0dd2ea54.js.gz"),
     },
     ConsoleFile {
         name: "app-294286af61a3.css",

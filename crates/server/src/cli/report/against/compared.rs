@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::time::{Millis, Wall};
 use serde::Serialize;
 
-use super::super::grouped;
+use super::super::numbers::grouped;
 use super::known_jobs::CompareUnit;
 use super::own_fires::{OwnFire, OwnFires};
 use crate::local_time;

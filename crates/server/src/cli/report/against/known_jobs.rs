@@ -6,7 +6,7 @@ use evenkeel_client::ClientErrorKind;
 use evenkeel_client::types::JobRow;
 use evenkeel_core::job::Program;
 
-use super::super::ReportArgs;
+use super::super::arguments::ReportArgs;
 use crate::cli::all_jobs::all_jobs;
 use crate::client::ApiClient;
 use crate::exit::CliError;

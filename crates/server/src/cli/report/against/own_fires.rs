@@ -9,7 +9,7 @@ use evenkeel_core::lifecycle::is_shadow;
 use evenkeel_core::time::Wall;
 use jiff::Timestamp;
 
-use super::super::ReportArgs;
+use super::super::arguments::ReportArgs;
 use crate::cli::values;
 use crate::client::ApiClient;
 use crate::exit::CliError;
