@@ -73,7 +73,7 @@ test("no screen has a serious fault for people who do not see, in both schemes, 
     await page.waitForTimeout(200);
     run = await latest();
   }
-  const places = ["", "jobs", "jobs/nightly", "jobs/split", "runs", `runs/${encodeURIComponent(run)}`, "nodes", "nodes/a", "calendars", "calendars/holidays", "health", "activity", "activity?tab=audit"];
+  const places = ["", "jobs", "jobs/nightly", "jobs/split", "jobs/nightly/edit", "new-job", "runs", `runs/${encodeURIComponent(run)}`, "nodes", "nodes/a", "calendars", "calendars/holidays", "health", "activity", "activity?tab=audit"];
   await ended(page);
   for (const [colorScheme, locale, width] of [["light", "en-US", 1400], ["dark", "zh-CN", 1400], ["light", "zh-CN", 420], ["dark", "en-US", 420]]) {
     const seen = await opened({ colorScheme, locale, viewport: { width, height: 900 } });
@@ -126,6 +126,60 @@ test("many jobs are paused together, and that is undone", PATIENCE, async () => 
   await page.click(".notice button:has-text('Undo')");
   await page.waitForSelector(".notice:has-text('Resume 2 jobs: done.')");
   assert.deepEqual(await states(), [false, false]);
+  await ended(page);
+});
+
+test("a job is made with a preview, edited with a plan, and a stale edit is refused", PATIENCE, async () => {
+  const page = await opened();
+  await show(page, "new-job");
+  await page.fill("label:has-text('Name') input", "made");
+  await page.fill("label:has-text('Schedule') input", "0 5 * * mon");
+  await page.fill("label:has-text('Command') input", "/bin/echo 'two words'");
+  await page.waitForSelector("h2:has-text('Next fires') >> xpath=../.. >> text=Mon,");
+  await page.waitForSelector(".chip:has-text('new')");
+  await page.click("button:has-text('Save')");
+  await page.waitForURL(/#\/jobs\/made$/);
+  const made = async () => (await (await page.request.get(`${url}/api/v1/jobs/made`)).json()).job;
+  assert.deepEqual([(await made()).schedule, (await made()).command], ["0 5 * * mon", ["/bin/echo", "two words"]]);
+  await page.click("a:has-text('Edit')");
+  await page.fill("label:has-text('Schedule') input", "0 6 * * mon");
+  await page.waitForSelector("ins:has-text('0 6 * * mon')");
+  cluster.run(url, ["apply", "-f", "-"], '[[job]]\nname = "made"\nschedule = "0 7 * * *"\ncommand = ["/bin/true"]\n');
+  await page.click("button:has-text('Save')");
+  await page.getByText("The job was changed meanwhile").waitFor();
+  assert.equal((await made()).schedule, "0 7 * * *", "the other edit stays");
+  await show(page, "jobs/made");
+  await page.click("a:has-text('Edit')");
+  await page.waitForSelector("textarea");
+  await page.fill("textarea", "{ not json");
+  await page.getByText("Mend the text first.").waitFor();
+  page.faults = page.faults.filter((text) => !/status of (409|412)/.test(text));
+  await ended(page);
+});
+
+test("the console is used by keys alone", PATIENCE, async () => {
+  const page = await opened();
+  await page.keyboard.press("g");
+  await page.keyboard.press("n");
+  await page.waitForURL(/#\/nodes$/);
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("flak");
+  await page.waitForSelector("[role='option']:has-text('flaky')");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/jobs\/flaky$/);
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog kbd");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("tick");
+  await page.waitForSelector("[role='option']:has-text('Pause: tick')");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".notice:has-text('Pause tick: done.')");
+  await page.click(".notice button:has-text('Undo')");
+  await page.waitForSelector(".notice:has-text('Resume tick: done.')");
   await ended(page);
 });
 

@@ -12,6 +12,7 @@ import { href, place, screen } from "./router";
 import { Activity } from "./screens/activity";
 import { Calendar, Calendars } from "./screens/calendars";
 import { Health } from "./screens/cluster";
+import { EditJob, NewJob } from "./screens/editor";
 import { Job } from "./screens/job";
 import { Jobs } from "./screens/jobs";
 import { Node, Nodes } from "./screens/nodes";
@@ -22,15 +23,19 @@ import { theme, type Theme } from "./theme";
 import { Dialogs } from "./ui/dialogs";
 import { useFetched } from "./ui/fetching";
 import { Notices } from "./ui/notices";
+import { PaletteButton, PaletteDialog, screens } from "./ui/palette";
 import { Empty, Text } from "./ui/parts";
 
 const Screen = () => {
-  const [name = "", of] = place.value.path;
+  const [name = "", of, part] = place.value.path;
   switch (name) {
     case "":
       return <Overview />;
     case "jobs":
-      return of === undefined ? <Jobs /> : <Job key={of} name={of} />;
+      if (of === undefined) return <Jobs />;
+      return part === "edit" ? <EditJob key={of} name={of} /> : <Job key={of} name={of} />;
+    case "new-job":
+      return <NewJob />;
     case "runs":
       return of === undefined ? <Runs /> : <Run key={of} run={of} />;
     case "nodes":
@@ -48,14 +53,10 @@ const Screen = () => {
 
 const Menu = () => {
   const words = t.value;
-  const parts: [string, string][] = [
-    ["", words.overview], ["jobs", words.jobs], ["runs", words.runs], ["nodes", words.nodes],
-    ["calendars", words.calendars], ["health", words.health], ["activity", words.activity],
-  ];
   return (
     <nav class="menu" aria-label={words.menu}>
-      {parts.map(([name, text]) => (
-        <a href={href(name === "" ? [] : [name])} aria-current={screen.value === name ? "page" : undefined} key={name}>{text}</a>
+      {screens().map(({ path, text }) => (
+        <a href={href(path)} aria-current={screen.value === (path[0] ?? "") ? "page" : undefined} key={text}>{text}</a>
       ))}
     </nav>
   );
@@ -116,6 +117,7 @@ const App = () => {
       <header class="top">
         <a class="brand" href={href([])}><img src="favicon.svg" alt="" width="28" height="28" /> Evenkeel</a>
         <NamespaceChoice />
+        <PaletteButton />
         <Pulse />
       </header>
       <div class="frame">
@@ -128,6 +130,7 @@ const App = () => {
       <Footer />
       <Notices />
       <Dialogs />
+      <PaletteDialog />
     </>
   );
 };

@@ -25,6 +25,8 @@ export interface CallOptions<O> {
   body?: BodyOf<O>;
   /** The version that was read: the change is refused if there is another one by now. */
   version?: number | "*";
+  /** Whether it is refused if there is such an object already. */
+  absent?: boolean;
   signal?: AbortSignal;
 }
 
@@ -92,6 +94,7 @@ const call = async <V extends Verb, P extends PathOf<V>>(
     init.body = JSON.stringify(options.body ?? {});
   }
   if (options.version !== undefined) headers["If-Match"] = options.version === "*" ? "*" : `"${options.version}"`;
+  if (options.absent) headers["If-None-Match"] = "*";
   const answer = await send(address(path, options.keys as object | undefined, options.query), init);
   return (await answer.json()) as AnswerOf<OperationOf<P, V>>;
 };

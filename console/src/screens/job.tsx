@@ -47,6 +47,7 @@ const Verbs = ({ job }: { job: Detail }) => {
   return (
     <div class="verbs">
       <Act label={words.run} about={job.name} main act={() => runNow(job.name)} />
+      <a class="button" href={href(["jobs", job.name, "edit"])}>{words.edit}</a>
       <Act label={words[verb]} about={job.name} act={() => switchJob(job.name, verb)} />
       {!job.disabled && <Act label={words.disable} about={job.name} act={() => switchJob(job.name, "disable")} />}
       <Act label={words.remove} about={job.name} danger act={() => deleteJob(job.name)} />

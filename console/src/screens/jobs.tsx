@@ -6,7 +6,7 @@ import { post } from "../api/client";
 import { t } from "../i18n";
 import { runNow, switchJob, toggleOf, type SwitchVerb } from "../jobs";
 import { namespace, revision } from "../live/document";
-import { query, setQuery } from "../router";
+import { href, query, setQuery } from "../router";
 import { confirmed } from "../ui/dialogs";
 import { failureText, notify } from "../ui/notices";
 import { Act, Chip, Empty, Failure, JobLink, Moment, NodeLink, RunLink, Text } from "../ui/parts";
@@ -216,6 +216,7 @@ export const Jobs = () => {
           type="search" defaultValue={label} placeholder={words.labelFilter} aria-label={words.labelFilter} autocomplete="off" spellcheck={false}
           onInput={(event) => later({ label: event.currentTarget.value.trim() })}
         />
+        <a class="button right" href={href(["new-job"])}>{words.newJob}</a>
       </form>
       <Failure text={pages.error.value} />
       <BulkBar chosen={chosen} clear={() => setChosen(new Set())} />

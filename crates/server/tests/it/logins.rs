@@ -111,7 +111,7 @@ fn a_link_that_may_come_from_somebody_else_says_as_whom_it_logs_in_and_asks() {
         let (status, answer) = users.ask(&format!("GET {}", users.link(&ann)), &more, "");
         assert!(status == 200 && session(&answer).is_some(), "{more}: {answer}");
     }
-    let (_, page) = users.ask("GET /", &ann, "");
+    let (_, page) = users.ask("GET /plain", &ann, "");
     assert!(page.contains("logged in as user:ann"), "{page}");
 }
 

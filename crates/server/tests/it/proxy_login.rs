@@ -26,7 +26,7 @@ fn a_person_comes_in_by_the_word_of_a_trusted_proxy_and_of_no_other_caller() {
         node.fed(&["user", "create", "ann", "--role", "admin"], "");
         let (got, answer) = whoami(&node, said);
         assert_eq!(got, status, "{flags:?}: {answer}");
-        let (_, page) = ask(&node, "GET /", said);
+        let (_, page) = ask(&node, "GET /plain", said);
         assert_eq!(page.contains("logged in as proxy:ann"), status == 200, "{flags:?}: {page}");
         if status != 200 {
             continue;

@@ -94,7 +94,7 @@ impl SystemdArgs {
 #[derive(Debug, Args)]
 pub(crate) struct XxlJobArgs {
     /// The table xxl_job_info as mysqldump, a CSV export or JSON rows have it, or - for standard input
-    #[arg(conflicts_with = "mysql")]
+    #[arg(conflicts_with_all = ["mysql", "mysql_password_file"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     store: MysqlArgs,
@@ -123,7 +123,7 @@ impl XxlJobArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ElasticJobArgs {
     /// Beans of Spring as XML, settings of Spring Boot as YAML, or the texts of `config` nodes in ZooKeeper, or - for standard input
-    #[arg(conflicts_with = "zookeeper")]
+    #[arg(conflicts_with_all = ["zookeeper", "zookeeper_namespace", "zookeeper_digest_file"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     store: ZookeeperArgs,

@@ -2,12 +2,12 @@
 
 use super::assets::ConsoleFile;
 
-// The digest of the sources that these files were built from: c169fa05f587444bd49d05e851e4bbbdcdc954bd118c4a4d45cfb0c984dd53f2
+// The digest of the sources that these files were built from: ad526c7158cef267798ecd1ce80bde1039b05e8b2c847196addf8a13435d49aa
 
 /// The file with the program.
-pub(super) const SCRIPT: &str = "app-7b0e0dd2ea54.js";
+pub(super) const SCRIPT: &str = "app-d0f76d7272ec.js";
 /// The file with the style sheet.
-pub(super) const STYLE: &str = "app-294286af61a3.css";
+pub(super) const STYLE: &str = "app-f56779691256.css";
 /// The files.
 pub(super) const FILES: &[ConsoleFile] = &[
     ConsoleFile {
@@ -17,15 +17,15 @@ pub(super) const FILES: &[ConsoleFile] = &[
         gzip: include_bytes!("live-60138f480a36.js.gz"),
     },
     ConsoleFile {
-        name: "app-7b0e0dd2ea54.js",
+        name: "app-d0f76d7272ec.js",
         kind: "text/javascript; charset=utf-8",
-        plain: include_bytes!("app-7b0e0dd2ea54.js"),
-        gzip: include_bytes!("app-7b0e0dd2ea54.js.gz"),
+        plain: include_bytes!("app-d0f76d7272ec.js"),
+        gzip: include_bytes!("app-d0f76d7272ec.js.gz"),
     },
     ConsoleFile {
-        name: "app-294286af61a3.css",
+        name: "app-f56779691256.css",
         kind: "text/css; charset=utf-8",
-        plain: include_bytes!("app-294286af61a3.css"),
-        gzip: include_bytes!("app-294286af61a3.css.gz"),
+        plain: include_bytes!("app-f56779691256.css"),
+        gzip: include_bytes!("app-f56779691256.css.gz"),
     },
 ];
