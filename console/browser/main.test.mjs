@@ -163,6 +163,7 @@ test("the console is used by keys alone", PATIENCE, async () => {
   await page.keyboard.press("n");
   await page.waitForURL(/#\/nodes$/);
   await page.keyboard.press("Control+k");
+  await page.waitForSelector(".palette-input:focus");
   await page.keyboard.type("flak");
   await page.waitForSelector("[role='option']:has-text('flaky')");
   await page.keyboard.press("Enter");
@@ -172,6 +173,7 @@ test("the console is used by keys alone", PATIENCE, async () => {
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
   await page.keyboard.press("Control+k");
+  await page.waitForSelector(".palette-input:focus");
   await page.keyboard.type("tick");
   await page.waitForSelector("[role='option']:has-text('Pause: tick')");
   await page.keyboard.press("ArrowDown");

@@ -1,7 +1,7 @@
 // The palette: any place and any job by a few letters, and what is done most, without the mouse. The keys of the console.
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { get, type Schemas } from "../api/client";
 import { t } from "../i18n";
@@ -161,7 +161,8 @@ export const PaletteDialog = () => {
     return () => removeEventListener("keydown", pressed);
   }, []);
   const present = shown.value;
-  useEffect(() => {
+  // Before the next letter that is typed.
+  useLayoutEffect(() => {
     if (present !== "none" && dialog.current && !dialog.current.open) dialog.current.showModal();
   }, [present]);
   if (present === "none") return null;

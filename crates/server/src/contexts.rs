@@ -75,6 +75,24 @@ impl ContextFile {
         }
     }
 
+    /// Waits until no other command changes the file. The lock ends with what is returned.
+    ///
+    /// # Errors
+    /// The lock's file cannot be made, or the user has no home folder.
+    pub(crate) fn lock() -> Result<File, CliError> {
+        let none = || CliError::usage("this user has no home folder: set HOME or XDG_CONFIG_HOME");
+        let path = Self::path().ok_or_else(none)?.with_extension("toml.lock");
+        let locked = || {
+            if let Some(folder) = path.parent() {
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            }
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        locked().map_err(|e: std::io::Error| CliError::unwritable(path.display(), e))
+    }
+
     fn read_at(path: &Path) -> Result<Self, CliError> {
         let text = match bounded::text(path, BYTES_MAX) {
             Ok(text) => text,

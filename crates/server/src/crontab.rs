@@ -79,6 +79,8 @@ pub(crate) struct CrontabImport {
     pub(crate) remarks: Vec<CrontabRemark>,
     /// How many entries are mistakes by themselves, and are no job therefore.
     pub(crate) mistakes: usize,
+    /// How many entries are no job, mistakes or not.
+    pub(crate) left_out: usize,
 }
 
 /// The settings of the lines above an entry.
@@ -137,17 +139,20 @@ pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, 
             CrontabLine::Entry(entry) => {
                 if let Some(loss) = entry.loss() {
                     remark(ImportFate::Lost, loss);
+                    import.left_out += 1;
                     continue;
                 }
                 if let Some(mistake) = entry.unknown_user(&origin.users) {
                     remark(ImportFate::Refused, mistake);
                     import.mistakes += 1;
+                    import.left_out += 1;
                     continue;
                 }
                 let schedule = entry.schedule(origin.seconds);
                 match Schedule::parse(&schedule, &setting.zone) {
                     Err(why) if why.is_never() => {
                         remark(ImportFate::Lost, format!("it is left out: {why}"));
+                        import.left_out += 1;
                         continue;
                     }
                     read => read.map_err(|why| wrong(why.to_string()))?,

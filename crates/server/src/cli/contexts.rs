@@ -95,6 +95,11 @@ impl TableRow for ContextRow<'_> {
 /// # Errors
 /// The file of contexts cannot be read or written, or there is no such context.
 pub(crate) fn run(verb: ContextCommand) -> Result<(), CliError> {
+    // What is read is what is changed: another command may add a context at the same time.
+    let _lock = match verb {
+        ContextCommand::List { .. } | ContextCommand::Show { .. } => None,
+        _ => Some(ContextFile::lock()?),
+    };
     let mut file = ContextFile::read()?;
     match verb {
         ContextCommand::Add(args) => add(&mut file, args),

@@ -184,6 +184,9 @@ fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, 
 fn gone(import: &CrontabImport, origin: &CrontabSource, args: &CrontabArgs) -> Result<(), CliError> {
     let stays = |name: &str| import.jobs.iter().any(|job| job.name.as_str() == name);
     let gone: Vec<&String> = origin.known.keys().filter(|name| !stays(name)).collect();
+    if args.prune && !gone.is_empty() {
+        deletable(import, gone.len())?;
+    }
     for name in gone {
         if args.prune {
             args.reach.client()?.delete_job(name)?;
@@ -194,6 +197,29 @@ fn gone(import: &CrontabImport, origin: &CrontabSource, args: &CrontabArgs) -> R
                  with --prune, or with `evenkeel job delete {name}`"
             );
         }
+    }
+    Ok(())
+}
+
+/// Refuses to delete where it is not sure that the entries are gone: a `crontab -l` that failed prints nothing.
+fn deletable(import: &CrontabImport, gone: usize) -> Result<(), CliError> {
+    let jobs = if gone == 1 { "1 job".to_owned() } else { format!("{gone} jobs") };
+    if import.jobs.is_empty() {
+        return Err(CliError::new(
+            ExitKind::Conflict,
+            format!(
+                "the crontab holds no entry, so none of its {jobs} is deleted: delete them with `evenkeel job delete`"
+            ),
+        ));
+    }
+    if import.left_out > 0 {
+        return Err(CliError::new(
+            ExitKind::Conflict,
+            format!(
+                "an entry is left out, as said above, and one of {jobs} without an entry may be its job, so none is deleted: \
+                 mend or remove the entry first"
+            ),
+        ));
     }
     Ok(())
 }

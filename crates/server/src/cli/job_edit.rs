@@ -39,6 +39,9 @@ struct CheckedEdit {
     plan: PlanAnswer,
 }
 
+/// How often an editor may save mistakes where no person is there to give up.
+const TRIES_MAX: u32 = 3;
+
 /// Opens the declaration in an editor, and declares what was saved.
 ///
 /// # Errors
@@ -80,6 +83,7 @@ fn edited(
     declared: &str,
 ) -> Result<Option<CheckedEdit>, CliError> {
     let mut given = draft.write(HEAD, declared)?;
+    let mut tries = 0;
     loop {
         open(draft)?;
         let (whole, text) = draft.read()?;
@@ -96,7 +100,14 @@ fn edited(
         draft.write("", &text)?;
         match check(client, found, draft)? {
             Ok(checked) => return Ok(Some(checked)),
-            Err(mistakes) => given = draft.write(&mistakes, &text)?,
+            Err(mistakes) => {
+                given = draft.write(&mistakes, &text)?;
+                // A program that edits could be called for ever.
+                tries += 1;
+                if tries == TRIES_MAX && !prompt::is_person_there() {
+                    return Err(CliError::invalid(mistakes));
+                }
+            }
         }
     }
 }

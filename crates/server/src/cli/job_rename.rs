@@ -122,8 +122,9 @@ impl JobRename<'_> {
         let answer = answer.map_err(|e| match e.kind {
             ClientErrorKind::Conflict => {
                 let text = format!(
-                    "{e}\nnothing was changed: if an earlier `job rename` was cut short, delete job {} and try again",
-                    self.new
+                    "there is a job {0} already, and nothing was changed. If an earlier `job rename` was cut short, {0} is disabled \
+                     and declared as {1} is: only then delete {0} and try again",
+                    self.new, self.old.name
                 );
                 CliError::new(ExitKind::Conflict, text)
             }

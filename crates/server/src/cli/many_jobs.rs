@@ -29,7 +29,7 @@ pub(crate) struct JobChoiceArgs {
     #[arg(required_unless_present_any = ["label", "all"], conflicts_with_all = ["label", "all"])]
     name: Option<String>,
     /// All jobs whose labels meet all these conditions, as team=billing|sales,!legacy
-    #[arg(short, long, value_name = "CONDITIONS", conflicts_with = "all")]
+    #[arg(short, long, value_name = "CONDITIONS", conflicts_with = "all", value_parser = values::conditions)]
     label: Option<String>,
     /// All jobs of the namespace
     #[arg(long)]

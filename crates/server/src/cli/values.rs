@@ -16,6 +16,14 @@ pub(super) fn when(text: &str) -> Result<String, String> {
     zones::when(text, zones::now()).map(|_| text.to_owned())
 }
 
+/// Checks conditions on labels; they are sent as written. An empty one would mean all jobs: a variable that is not set is none.
+pub(super) fn conditions(text: &str) -> Result<String, String> {
+    match text.split(',').any(|condition| condition.trim().is_empty()) {
+        true => Err("a condition is empty: write one, as team=billing".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Parses the value of a flag, or of an argument, that goes into a request.
 ///
 /// # Errors

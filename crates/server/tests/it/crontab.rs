@@ -109,6 +109,16 @@ fn twins_keep_their_names_and_what_left_the_crontab_is_said_and_pruned_when_that
     let one = jobs();
     assert_eq!(one.len(), 1);
     assert_eq!(one["0 19 * * *"], three["0 19 * * *"], "one that is left alone keeps its name as well");
+    // A `crontab -l` that failed prints nothing, and an entry that never fires may be the one of a job.
+    for (tab, said) in
+        [("", "holds no entry"), ("0 19 30 2 * true play\n0 3 * * * true other\n", "an entry is left out")]
+    {
+        let args = ["import", "crontab", "-", "--user", "--prefix", "tab", "--timezone", "UTC", "--prune"];
+        let refused = node.fed(&args, tab);
+        assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+        assert_eq!(jobs()["0 19 * * *"], one["0 19 * * *"], "it stays");
+    }
     // Another crontab's jobs are none of this one's affair.
     let said = import("# nothing\n", &[]);
     assert!(said.contains(&one["0 19 * * *"]), "{said}");

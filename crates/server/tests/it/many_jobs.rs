@@ -26,6 +26,10 @@ fn many_jobs_are_switched_run_and_deleted_by_their_labels() {
     let declared = [job("a1", "a"), job("a2", "a"), job("b1", "b")].concat();
     assert!(node.fed(&["job", "apply", "-f", "-"], &declared).status.success());
 
+    for empty in ["", " ", ",", "team=a,"] {
+        let refused = node.cli(&["job", "delete", "-l", empty, "--yes"]);
+        assert_eq!(refused.status.code(), Some(2), "{empty:?} does not mean all: {}", text(&refused.stderr));
+    }
     let trial = node.ok(&["job", "pause", "-l", "team=a", "--dry-run"]);
     let expected =
         ["JOB OUTCOME MORE", "a1 would be paused -", "a2 would be paused -", "", "2 would be paused"];

@@ -196,6 +196,25 @@ fn a_context_says_where_the_node_is_and_gives_its_key_to_no_other() {
 }
 
 #[test]
+fn contexts_that_are_added_at_the_same_time_are_all_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = |n: u8| format!("c{n}");
+    let added: Vec<_> = (0..8)
+        .map(|n| {
+            let mut command = evenkeel(&["context", "add", &name(n), "--server", "http://127.0.0.1:1"]);
+            command.env("XDG_CONFIG_HOME", folder.path()).stdout(std::process::Stdio::null());
+            command.spawn().expect("evenkeel starts")
+        })
+        .collect();
+    for mut child in added {
+        assert!(child.wait().expect("it ends").success());
+    }
+    let mut list = evenkeel(&["context", "list", "-o", "name"]);
+    let listed = list.env("XDG_CONFIG_HOME", folder.path()).output().expect("evenkeel starts");
+    assert_eq!(text(&listed.stdout).lines().collect::<Vec<_>>(), (0..8).map(name).collect::<Vec<_>>());
+}
+
+#[test]
 fn settings_are_checked_before_a_node_is_started_with_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("node.toml");

@@ -225,6 +225,9 @@ fn an_edited_declaration_is_checked_planned_and_declared() {
     let (code, _, err) = edit("sed -i 's,\"far\",\"near\",' \"$1\"", &["far", "--yes"]);
     assert!(code == Some(5) && kept()[0].contains("evenkeel job rename far"), "{err}");
     forget();
+    let (code, _, err) = edit("echo x >> \"$1\"; echo saved >&2", &["far", "--yes"]);
+    assert_eq!((code, err.matches("saved").count()), (Some(5), 3), "it is not called for ever: {err}");
+    forget();
     let (code, _, err) = edit("echo x >> \"$1\"; exit 3", &["far", "--yes"]);
     assert!(code == Some(1) && kept().len() == 1 && err.contains("the editor"), "{err}");
     forget();

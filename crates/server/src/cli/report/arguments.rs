@@ -30,7 +30,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "JOB")]
     pub(super) job: Option<String>,
     /// Only jobs whose labels meet all these conditions, as team=billing|sales,!legacy
-    #[arg(short, long, value_name = "CONDITIONS")]
+    #[arg(short, long, value_name = "CONDITIONS", value_parser = values::conditions)]
     pub(super) label: Option<String>,
     /// Show the fires that ran, too
     #[arg(long)]

@@ -2,10 +2,10 @@
 
 use super::assets::ConsoleFile;
 
-// The digest of the sources that these files were built from: ad526c7158cef267798ecd1ce80bde1039b05e8b2c847196addf8a13435d49aa
+// The digest of the sources that these files were built from: fcdd7b3bd7e05414ec79caccf3ca561ceddd35688e36e894887d44dc0e4923fa
 
 /// The file with the program.
-pub(super) const SCRIPT: &str = "app-d0f76d7272ec.js";
+pub(super) const SCRIPT: &str = "app-a9a5b0ee1422.js";
 /// The file with the style sheet.
 pub(super) const STYLE: &str = "app-f56779691256.css";
 /// The files.
@@ -17,10 +17,10 @@ pub(super) const FILES: &[ConsoleFile] = &[
         gzip: include_bytes!("live-60138f480a36.js.gz"),
     },
     ConsoleFile {
-        name: "app-d0f76d7272ec.js",
+        name: "app-a9a5b0ee1422.js",
         kind: "text/javascript; charset=utf-8",
-        plain: include_bytes!("app-d0f76d7272ec.js"),
-        gzip: include_bytes!("app-d0f76d7272ec.js.gz"),
+        plain: include_bytes!("app-a9a5b0ee1422.js"),
+        gzip: include_bytes!("app-a9a5b0ee1422.js.gz"),
     },
     ConsoleFile {
         name: "app-f56779691256.css",
