@@ -40,7 +40,12 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), CliError> {
     let now = zones::now();
     let mut log = read(args, now)?;
     log.settle(tolerance);
-    let span = span(args, &log, tolerance, now)?;
+    if log.last().is_none() {
+        return Err(CliError::invalid(
+            "there is nothing to compare: the file has no run, as an export that failed has none",
+        ));
+    }
+    let span = span(args, &log, now)?;
     let client = args.reach.client()?;
     let jobs = KnownJobs::read(&client, args, &log)?;
     let units = jobs.units(&mut log);
@@ -80,7 +85,7 @@ fn zone(args: &ReportArgs) -> Result<TimeZone, CliError> {
 
 /// The span that is compared. It ends with the last run in the files, unless the arguments say otherwise: what ran here
 /// later cannot be in them.
-fn span(args: &ReportArgs, log: &RivalLog, tolerance: Millis, now: Wall) -> Result<(Wall, Wall), CliError> {
+fn span(args: &ReportArgs, log: &RivalLog, now: Wall) -> Result<(Wall, Wall), CliError> {
     let moment = |text: &str| zones::when(text, now).map_err(CliError::usage);
     let (since, until) = match &args.day {
         Some(day) => {
@@ -89,7 +94,7 @@ fn span(args: &ReportArgs, log: &RivalLog, tolerance: Millis, now: Wall) -> Resu
         }
         None => (args.since.clone(), args.until.clone()),
     };
-    let last = || log.last().map_or(now, |last| now.min(last + tolerance));
+    let last = || log.last().map_or(now, |last| now.min(last + Millis(1)));
     let until = until.as_deref().map_or_else(|| Ok(last()), moment)?.min(now);
     let since = since.as_deref().map_or_else(|| Ok(until - DAY), moment)?;
     match since < until {
