@@ -92,7 +92,7 @@ struct FileText {
 
 /// The format of a job file, by its name.
 fn language(path: &Path) -> Option<TextFormat> {
-    match path.extension()?.to_str()? {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "toml" => Some(TextFormat::Toml),
         "yaml" | "yml" => Some(TextFormat::Yaml),
         "json" => Some(TextFormat::Json),
@@ -246,17 +246,26 @@ fn texts(path: &Path, request: &ReadRequest<'_>) -> Result<Vec<FileText>, CliErr
         return Ok(vec![FileText { shown, language, text, shared: None }]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
-    let (mut paths, beside) = match meta.is_dir() {
-        true => (folder(path).map_err(|e| cannot(path, &e))?, Some(path)),
-        false => (vec![path.to_path_buf()], path.parent()),
+    let mut paths = match meta.is_dir() {
+        true => folder(path)?,
+        false => vec![path.to_path_buf()],
     };
     paths.retain(|path| !is_shared(path));
-    let shared = beside.map_or(Ok(None), shared)?;
     if paths.is_empty() && !request.may_be_empty {
         let why = "it holds no *.toml, *.yaml, *.yml or *.json with jobs";
         return Err(CliError::usage(format!("{}: {why}", path.display())));
     }
-    paths.iter().map(|path| Ok(FileText { shared: shared.clone(), ..text_of(path)? })).collect()
+    let mut folders: BTreeMap<&Path, Option<Arc<SharedTables>>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for path in &paths {
+        let beside = path.parent().unwrap_or(Path::new(""));
+        let shared = match folders.get(beside) {
+            Some(known) => known.clone(),
+            None => folders.entry(beside).or_insert(shared(beside)?).clone(),
+        };
+        all.push(FileText { shared, ..text_of(path)? });
+    }
+    Ok(all)
 }
 
 /// A job file.
@@ -290,11 +299,24 @@ fn shared(folder: &Path) -> Result<Option<Arc<SharedTables>>, CliError> {
     }
 }
 
-fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// The job files of a folder and of those in it, in order; what is hidden is left alone. What is named like a job file and is
+/// none is an error: with `--prune` its jobs would be deleted.
+fn folder(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let cannot = |why: std::io::Error| CliError::unreadable(path.display(), why);
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(cannot)?;
     let mut paths = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        if language(&path).is_some() && path.is_file() {
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            paths.extend(folder(&path)?);
+        } else if language(&path).is_some() {
+            if !path.is_file() {
+                let why = "it is named like a job file, and is no file that can be read: mend or remove it";
+                return Err(CliError::usage(format!("{}: {why}", path.display())));
+            }
             paths.push(path);
         }
     }

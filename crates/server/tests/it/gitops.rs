@@ -325,6 +325,31 @@ dataflow = { fetch = 50, threads = 4, streaming = true, interval = "5m" }
 "#;
 
 #[test]
+fn no_job_file_of_a_folder_is_passed_over_and_pruned_therefore() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let rec = folder.path().join("rec");
+    std::fs::create_dir_all(rec.join("deep/er")).expect("a folder");
+    let file = |name: &str| rec.join(name);
+    let job = |name: &str| format!("[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\n");
+    std::fs::write(file("a.toml"), job("a")).expect("written");
+    std::fs::write(file("deep/er/b.TOML"), job("b")).expect("written");
+    std::fs::write(file(".c.toml"), job("c")).expect("written");
+    let apply = || node.cli(&["apply", "-f", rec.to_str().expect("a text"), "--owner", "o", "--prune"]);
+    assert!(apply().status.success());
+    assert_eq!(names(&node), ["a", "b"], "hidden files are left alone");
+    std::os::unix::fs::symlink("/no/such/file", file("d.toml")).expect("a link");
+    let refused = apply();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("d.toml: it is named like a job file"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_eq!(names(&node), ["a", "b"]);
+}
+
+#[test]
 fn what_is_exported_applies_as_nothing_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
@@ -347,8 +372,7 @@ fn what_is_exported_applies_as_nothing_to_do() {
         let into = folder.path().join(ending);
         let into = into.to_str().expect("a text");
         node.ok(&["export", "-A", "-o", format, "--dir", into]);
-        let both = nothing(&["-f", &format!("{into}/default"), "-f", &format!("{into}/team")]);
-        assert_eq!(both, all);
+        assert_eq!(nothing(&["-f", into]), all, "the folders in it are read, too");
         assert!(Path::new(into).join(format!("team/job.request.{ending}")).is_file());
     }
     let own = node.ok(&["export"]);
