@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use evenkeel_core::ids::{IdError, RequestId, RunId, Shard};
+use evenkeel_core::ids::{Fire, IdError, RequestId, RunId, Shard};
 
 use crate::exit::{CliError, ExitKind};
 use crate::key::digest;
@@ -25,7 +25,15 @@ pub(crate) fn fresh() -> Result<String, CliError> {
 pub(crate) fn named_after(run: &RunId) -> Result<RequestId, IdError> {
     let fire = RunId { shard: Shard(0), ..run.clone() };
     let digest = digest(fire.to_string().as_bytes());
-    format!("again-{}", digest.get(..20).unwrap_or(&digest)).parse()
+    format!("{RESTART}{}", digest.get(..20).unwrap_or(&digest)).parse()
+}
+
+/// What the ids of restart requests begin with.
+const RESTART: &str = "again-";
+
+/// Whether a run was requested to do another one again.
+pub(crate) fn is_restart(run: &RunId) -> bool {
+    matches!(&run.fire, Fire::Asked(id) if id.as_str().starts_with(RESTART))
 }
 
 /// Random bytes.
@@ -51,6 +59,8 @@ mod tests {
         assert_eq!(named("a:1000:0"), named("a:1000:7"));
         let others = ["a:1000:0", "a:1001:0", "b:1000:0", "a:ask-x:0"].map(named);
         assert_eq!(std::collections::BTreeSet::from(others).len(), 4);
+        assert!(is_restart(&format!("a:ask-{}:0", named("a:1000:0")).parse().expect("a run")));
+        assert!(!is_restart(&"a:ask-x:0".parse().expect("a run")));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::values::{self, when};
 use crate::client::{ApiClient, ConnectArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, Progress, TableRow, or_dash};
+use crate::request;
 use evenkeel_client::ClientErrorKind;
 use evenkeel_client::requests::{RunListQuery, WaitQuery};
 use evenkeel_client::types::{EndedRow, RunAnswer, RunRow};
@@ -249,6 +250,8 @@ fn ended_so(client: &ApiClient, fires: Vec<RetriedFire>) -> Result<Vec<RetriedFi
 /// The fires of runs, each once; of a fire with one run, the run.
 fn fires_of(runs: &[RunRow]) -> Vec<RetriedFire> {
     let ids = runs.iter().filter_map(|row| Some((row.run.parse::<RunId>().ok()?, row)));
+    // Else the same command would do more each time. A person does a retry that failed again by its name.
+    let ids = ids.filter(|(run, _)| !request::is_restart(run));
     let mut named: BTreeMap<FireId, BTreeSet<&str>> = BTreeMap::new();
     let mut order = Vec::new();
     for (run, row) in ids {
