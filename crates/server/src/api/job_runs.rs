@@ -72,7 +72,11 @@ pub(super) async fn fill(app: &App, page: &mut JobPage) {
         true => explain::WaitingRuns::default(),
         false => {
             let troubles = fanout::troubles(app).await;
-            explain::waiting(&app.handle, &candidates, &troubles).await.unwrap_or_default()
+            // Without the registry it is not known which of them wait: then this node is named, too.
+            explain::waiting(&app.handle, &candidates, &troubles).await.unwrap_or_else(|_| {
+                missing.insert(app.handle.name().clone());
+                explain::WaitingRuns::default()
+            })
         }
     };
     let execute = counted(running.attempts.iter().map(|record| record.job.as_str()));
